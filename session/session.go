@@ -1,0 +1,377 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/agentcompact/agentcompact/internal/pair"
+)
+
+// Options are the optional settings of [Open]. Nil means all defaults.
+type Options struct {
+	// Pricer prices messages; nil means [BytePricer].
+	Pricer Pricer
+	// Now is the clock; nil means [time.Now].
+	Now func() time.Time
+}
+
+// Session is a conversation over a [Store]. It is safe for concurrent use.
+type Session struct {
+	store  Store
+	pricer Pricer
+	now    func() time.Time
+
+	cur atomic.Pointer[state]
+
+	mu     sync.Mutex // guards writing: order of store appends, and the fields below
+	broken error      // why nothing can be written any more
+
+	derived sync.Map // caches of other packages, by key
+}
+
+// Open reads the session in store and returns it; an empty store is an empty
+// session. The session owns the store from then on and closes it.
+//
+// Nothing is repaired silently: an event that cannot be applied fails the
+// whole, with its seq.
+func Open(ctx context.Context, store Store, opts *Options) (*Session, error) {
+	s := &Session{store: store, pricer: BytePricer{}, now: time.Now}
+	if opts != nil {
+		if opts.Pricer != nil {
+			s.pricer = opts.Pricer
+		}
+		if opts.Now != nil {
+			s.now = opts.Now
+		}
+	}
+	s.cur.Store(newState())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.catchUp(ctx); err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	return s, nil
+}
+
+// View returns the newest state that this process knows. What another process
+// appended shows up after the next write or [Session.Refresh]. With a store
+// that is a [Stager], a view may show events that are not durable yet; if they
+// cannot be made durable, the session takes no more writes.
+func (s *Session) View() View { return View{s.cur.Load()} }
+
+// Pricer returns the pricer of the session.
+func (s *Session) Pricer() Pricer { return s.pricer }
+
+// Refresh catches up with what others appended to the store.
+func (s *Session) Refresh(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	return s.catchUp(ctx)
+}
+
+// Update runs fn against the newest view and appends the events that it
+// returns as one unit: all of them are stored, or none. When another process
+// was faster, it catches up and runs fn again, so fn must not have effects.
+// An error of fn is returned as it is; no events and no error appends nothing.
+//
+// It returns the seqs of the appended events, after they are durable. An error
+// that wraps an error of the surface (such as [ErrPinned]) says that an event
+// cannot be applied; nothing was stored then.
+func (s *Session) Update(ctx context.Context, fn func(View) ([]Body, error)) ([]Seq, error) {
+	s.mu.Lock()
+	seqs, wait, err := s.update(ctx, fn)
+	s.mu.Unlock()
+	if err != nil || wait == nil {
+		return seqs, err
+	}
+	if err := wait(); err != nil {
+		err = fmt.Errorf("append event %d: %w", seqs[0], err)
+		s.mu.Lock()
+		if s.broken == nil {
+			s.broken = fmt.Errorf("session takes no more writes: %w", err)
+		}
+		s.mu.Unlock()
+		return nil, err
+	}
+	return seqs, nil
+}
+
+func (s *Session) update(ctx context.Context, fn func(View) ([]Body, error)) ([]Seq, func() error, error) {
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return nil, nil, err
+		}
+		if s.broken != nil {
+			return nil, nil, s.broken
+		}
+		st := s.cur.Load()
+		bodies, err := fn(View{st})
+		if err != nil || len(bodies) == 0 {
+			return nil, nil, err
+		}
+		events, next, err := s.prepare(st, bodies)
+		if err != nil {
+			return nil, nil, err
+		}
+		wait, err := s.stage(ctx, Seq(len(st.log)), events)
+		if errors.Is(err, ErrConflict) {
+			if err := s.catchUp(ctx); err != nil {
+				return nil, nil, err
+			}
+			if s.cur.Load() == st {
+				return nil, nil, fmt.Errorf("store reports a conflict at event %d but holds no newer events: %w", len(st.log), err)
+			}
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("append event %d: %w", len(st.log), err)
+		}
+		s.cur.Store(next)
+		seqs := make([]Seq, len(events))
+		for i, e := range events {
+			seqs[i] = e.Seq
+		}
+		return seqs, wait, nil
+	}
+}
+
+func (s *Session) stage(ctx context.Context, next Seq, events []*Event) (func() error, error) {
+	if st, ok := s.store.(Stager); ok {
+		return st.Stage(ctx, next, events)
+	}
+	return nil, s.store.Append(ctx, next, events)
+}
+
+// prepare turns bodies into events and the state after them.
+func (s *Session) prepare(st *state, bodies []Body) ([]*Event, *state, error) {
+	now := time.UnixMilli(s.now().UnixMilli()).UTC()
+	events := make([]*Event, len(bodies))
+	for i, b := range bodies {
+		e := &Event{Seq: Seq(len(st.log)), Time: now}
+		if err := s.fill(e, st, b); err != nil {
+			return nil, nil, err
+		}
+		next, err := st.apply(e, s.pricer)
+		if err != nil {
+			return nil, nil, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
+		}
+		events[i], st = e, next
+	}
+	return events, st, nil
+}
+
+// fill sets the type and an owned copy of the body.
+func (s *Session) fill(e *Event, st *state, b Body) error {
+	switch p := b.(type) {
+	case *Append:
+		b = *p
+	case *Replace:
+		b = *p
+	case *Restore:
+		b = *p
+	case *Rewind:
+		b = *p
+	case *Pin:
+		b = *p
+	case *SetEnvelope:
+		b = *p
+	case *CallState:
+		b = *p
+	case *Usage:
+		b = *p
+	case *Raw:
+		b = *p
+	case *TurnStart, *TurnEnd, *StepStart, *StepEnd:
+		e.body = p
+	}
+	switch b := b.(type) {
+	case nil:
+		return errors.New("nil event body")
+	case Append:
+		if err := b.Message.Validate(); err != nil {
+			return err
+		}
+		own := &Append{*b.Message.Clone()}
+		e.meta, e.body = newMeta(&own.Message), own
+	case Replace:
+		if err := b.Message.Validate(); err != nil {
+			return err
+		}
+		own := &Replace{Start: b.Start, End: b.End, Keep: append([]Seq(nil), b.Keep...), Message: *b.Message.Clone()}
+		e.meta, e.body = newMeta(&own.Message), own
+		e.meta.start, e.meta.end, e.meta.keep = own.Start, own.End, own.Keep
+	case Restore:
+		e.body = &b
+	case Rewind:
+		e.body = &b
+	case Pin:
+		e.body = &Pin{Nodes: wholeUnits(st, b.Nodes), Off: b.Off}
+	case SetEnvelope:
+		for i := range b.Envelope.System {
+			if err := b.Envelope.System[i].Validate(); err != nil {
+				return fmt.Errorf("envelope: system message %d: %w", i, err)
+			}
+		}
+		e.body = &SetEnvelope{*b.Envelope.Clone()}
+	case TurnStart:
+		e.body = &b
+	case TurnEnd:
+		e.body = &b
+	case StepStart:
+		e.body = &b
+	case StepEnd:
+		e.body = &b
+	case CallState:
+		e.body = &b
+	case Usage:
+		e.body = &b
+	case Raw:
+		if b.Type == "" || knownType(b.Type) {
+			return fmt.Errorf("raw event with type %q, which is this package's own", b.Type)
+		}
+		data, err := compactJSON(b.Data)
+		if err != nil {
+			return fmt.Errorf("raw event %s: %w", b.Type, err)
+		}
+		e.body, e.Ignorable = &Raw{Type: b.Type, Data: data, Ignorable: b.Ignorable}, b.Ignorable
+	}
+	e.Type = e.body.eventType()
+	return nil
+}
+
+// wholeUnits widens seqs to all messages of their units that are on the
+// surface.
+func wholeUnits(st *state, seqs []Seq) []Seq {
+	var units pair.Matcher
+	for _, n := range st.nodes {
+		units.Add(n.meta.calls, n.meta.results)
+	}
+	seen := make(map[Seq]bool)
+	var out []Seq
+	add := func(s Seq) {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	for _, s := range seqs {
+		add(s)
+		p, err := st.position(s)
+		if err != nil {
+			continue
+		}
+		heads := map[int]bool{p: true}
+		for _, call := range units.Sources(p) {
+			if call != pair.None {
+				heads[call.Pos] = true
+			}
+		}
+		for h := range heads {
+			add(st.nodes[h].Seq)
+			for _, r := range units.Answers(h) {
+				if r != pair.None {
+					add(st.nodes[r.Pos].Seq)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// catchUp applies the events that the store has and the session has not.
+func (s *Session) catchUp(ctx context.Context) error {
+	st := s.cur.Load()
+	err := s.store.Scan(ctx, Seq(len(st.log)), func(e *Event) error {
+		next, err := st.apply(e, s.pricer)
+		if err != nil {
+			return fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
+		}
+		st = next
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.cur.Store(st)
+	return nil
+}
+
+// Append puts messages at the tail of the surface, as one unit, and returns
+// their seqs. It keeps no reference to them.
+func (s *Session) Append(ctx context.Context, messages ...Message) ([]Seq, error) {
+	return s.Update(ctx, func(View) ([]Body, error) {
+		bodies := make([]Body, len(messages))
+		for i, m := range messages {
+			bodies[i] = Append{m}
+		}
+		return bodies, nil
+	})
+}
+
+// Record appends events as one unit and returns their seqs.
+func (s *Session) Record(ctx context.Context, bodies ...Body) ([]Seq, error) {
+	return s.Update(ctx, func(View) ([]Body, error) { return bodies, nil })
+}
+
+// Fork copies the log up to and with event at into an empty store and opens it.
+// [NoSeq] copies nothing. It fails inside an open turn. The two sessions share
+// nothing that changes.
+func (s *Session) Fork(ctx context.Context, at Seq, store Store, opts *Options) (*Session, error) {
+	v := s.View()
+	if at < NoSeq || at >= v.Next() {
+		return nil, fmt.Errorf("fork: no event %d in a log of %d", at, v.Next())
+	}
+	open := NoSeq
+	var events []*Event
+	for e := range v.Events(0) {
+		if e.Seq > at {
+			break
+		}
+		switch e.Type {
+		case TypeTurnStart:
+			open = e.Seq
+		case TypeTurnEnd:
+			open = NoSeq
+		}
+		events = append(events, e)
+	}
+	if open != NoSeq {
+		return nil, fmt.Errorf("fork: %w: event %d lies in the turn that event %d opened", ErrTurnState, at, open)
+	}
+	if len(events) > 0 {
+		if err := store.Append(ctx, 0, events); err != nil {
+			return nil, fmt.Errorf("fork: %w", err)
+		}
+	}
+	return Open(ctx, store, opts)
+}
+
+// Close closes the store. Views stay readable as far as their payloads are in
+// memory. A second Close does nothing.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken == nil {
+		s.broken = fmt.Errorf("session: %w", ErrClosed)
+	}
+	return s.store.Close()
+}
+
+// Derived returns the value that belongs to the session under key, made by
+// make on first use. Packages keep incremental indexes there; the key should
+// be of a type of their own. make may be called more than once, and one of its
+// values is kept.
+func Derived[T any](s *Session, key any, make func() T) T {
+	if v, ok := s.derived.Load(key); ok {
+		return v.(T)
+	}
+	v, _ := s.derived.LoadOrStore(key, make())
+	return v.(T)
+}
