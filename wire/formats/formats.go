@@ -1,0 +1,25 @@
+// Package formats knows every transcript format that the house can read.
+package formats
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/agentcompact/agentcompact/wire"
+)
+
+// All returns the codecs in the order in which they are asked.
+func All() []wire.Codec { return nil }
+
+// Read detects the format of a file by its content and reads it. The error is
+// a [*wire.Error]; it says when no format matches.
+func Read(ctx context.Context, data []byte) (*wire.File, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, &wire.Error{Detail: "the file is empty"}
+	}
+	codec, _ := wire.Detect(data, true, All()...)
+	if codec == nil {
+		return nil, &wire.Error{Detail: "no known transcript format matches the content"}
+	}
+	return codec.Read(ctx, data)
+}
