@@ -16,6 +16,7 @@ const (
 	TypeSummary session.Type = "compact/summary"
 	TypeEnd     session.Type = "compact/end"
 	TypePrune   session.Type = "compact/prune"
+	TypeWindow  session.Type = "compact/window"
 )
 
 // Holder identifies who runs a compaction, so that another process can tell
@@ -49,6 +50,9 @@ type StartEvent struct {
 	Target  string  `json:"target,omitempty"`
 	Holder  Holder  `json:"holder"`
 	Span    Span    `json:"span"`
+	// Policy is what decided how much is kept, so that the same request on an
+	// unchanged session is known to be idle.
+	Policy string `json:"policy,omitempty"`
 	// Tokens is the price of envelope and surface at the start, by Pricer.
 	Tokens int    `json:"tokens"`
 	Pricer string `json:"pricer"`
@@ -92,6 +96,14 @@ type PruneEvent struct {
 	// Before and After are the tokens of the pruned results.
 	Before int `json:"before"`
 	After  int `json:"after"`
+}
+
+// WindowEvent corrects the window of a route for this session: a provider
+// named a smaller one when it refused a request.
+type WindowEvent struct {
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Window   int    `json:"window"`
 }
 
 // SeqSet is a list of seqs in order, stored as ranges: [[3,17],[20,20]].
@@ -149,6 +161,8 @@ func Event(payload any) session.Body {
 		t = TypeEnd
 	case PruneEvent:
 		t = TypePrune
+	case WindowEvent:
+		t = TypeWindow
 	default:
 		panic(fmt.Sprintf("compact: %T is not an event payload", payload))
 	}
@@ -171,6 +185,8 @@ func Decode(e *session.Event) (any, error) {
 		return decode[EndEvent](e)
 	case TypePrune:
 		return decode[PruneEvent](e)
+	case TypeWindow:
+		return decode[WindowEvent](e)
 	}
 	return nil, nil
 }
@@ -189,5 +205,5 @@ func decode[T any](e *session.Event) (any, error) {
 
 // KnownType reports whether the event type is one of this package.
 func KnownType(t session.Type) bool {
-	return slices.Contains([]session.Type{TypeStart, TypeSummary, TypeEnd, TypePrune}, t)
+	return slices.Contains([]session.Type{TypeStart, TypeSummary, TypeEnd, TypePrune, TypeWindow}, t)
 }
