@@ -39,6 +39,12 @@ func (ev *evidence) stamp(r Result, decided *row) Result {
 	r.RetryAfter = ev.retryAfter
 	if len(ev.texts) > 0 {
 		r.Message = clip(ev.texts[0], messageCap)
+		for _, t := range ev.texts {
+			if len(t) > 20 { // past "Bad Request" and its like
+				r.Message = clip(t, messageCap)
+				break
+			}
+		}
 	}
 	switch {
 	case ev.provider != "":
@@ -85,7 +91,7 @@ func (ev *evidence) decide() (Result, *row) {
 		return Result{Class: ClassQuota}, nil
 	}
 	// Cerebras refuses an overflow with a status alone; from others an empty 413
-	// is about bytes (seen 2026-03, earendil-works/pi, overflow.ts).
+	// is about bytes (earendil-works/pi, overflow.ts).
 	if ev.empty && (ev.status == 400 || ev.status == 413) && (ev.provider == "cerebras" || ev.hostname == "cerebras") {
 		return Result{Overflow: true, Kind: KindTokens, Class: ClassOverflow, Rule: "status.cerebras"}, nil
 	}

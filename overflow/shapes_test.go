@@ -52,7 +52,7 @@ func loadShapes(tb testing.TB) []shape {
 		require.NoError(tb, err)
 		var part []shape
 		require.NoError(tb, json.Unmarshal(data, &part), f)
-		require.GreaterOrEqual(tb, len(part), 0, f)
+		require.GreaterOrEqual(tb, len(part), 60, f)
 		for _, s := range part {
 			require.NotEmpty(tb, s.ID)
 			require.NotEmpty(tb, s.Source, s.ID)

@@ -37,6 +37,9 @@ func ClassifyStream(data []byte, opts ...Option) Result {
 // fromStream keeps the evidence of the first event that is an error; without
 // one, the finish reason and usage of the last that has them.
 func (ev *evidence) fromStream(data []byte) {
+	if ev.status == 0 {
+		ev.status = 200
+	}
 	base := *ev
 	last := *ev
 	var rest strings.Builder
@@ -50,7 +53,6 @@ func (ev *evidence) fromStream(data []byte) {
 			return
 		}
 		one := base
-		one.status = 200
 		events++
 		text := strings.TrimSpace(event.String())
 		event.Reset()
@@ -112,7 +114,6 @@ func (ev *evidence) fromStream(data []byte) {
 // fromRest reads what stood outside of events.
 func (ev *evidence) fromRest(last *evidence, base evidence, text string, events int) {
 	one := base
-	one.status = 200
 	if text != "" {
 		if text[0] == '{' || text[0] == '[' {
 			one.fromJSON(text)
@@ -125,6 +126,5 @@ func (ev *evidence) fromRest(last *evidence, base evidence, text string, events 
 		*ev = one
 		return
 	}
-	last.status = 200
 	*ev = *last
 }

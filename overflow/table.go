@@ -38,8 +38,7 @@ type row struct {
 	kind   Kind
 	class  Class // "": as the status says
 	who    string
-	source string // where the wording was reported
-	seen   string // when: month of the report
+	source string // a public report or page with the wording, as found on 2026-11-30
 	note   string
 
 	once           sync.Once
