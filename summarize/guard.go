@@ -1,0 +1,249 @@
+package summarize
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agentcompact/agentcompact/session"
+)
+
+// GuardOptions are the optional settings of [Guard].
+type GuardOptions struct {
+	// NoSections leaves the check for sections out: for prompts that are not
+	// ours.
+	NoSections bool
+	// NoFloor accepts a summary however short it is.
+	NoFloor bool
+	// MaxTokens is the most that a narrative may have; 0 means that of the
+	// request.
+	MaxTokens int
+	// MinGain is the least share of the span that has to be saved, 0 to 1.
+	MinGain float64
+	// KeepInvented leaves literals that the span does not have unmarked.
+	KeepInvented bool
+}
+
+// Verdict is what a guard found. It is stored with the checkpoint.
+type Verdict struct {
+	// Tokens are those of the accepted narrative, Span those of what it
+	// replaces.
+	Tokens int `json:"tokens"`
+	Span   int `json:"span"`
+	// Cleaned reports that something was taken off what the model wrote.
+	Cleaned bool `json:"cleaned,omitempty"`
+	// Defused reports that something in it could have been taken for framing.
+	Defused bool `json:"defused,omitempty"`
+	// Literals counts the exact tokens that were looked up in the span.
+	Literals int `json:"literals,omitempty"`
+	// Invented are those that the span does not have; they are marked in the
+	// text.
+	Invented []string `json:"invented,omitempty"`
+	// Class is empty when the summary was accepted.
+	Class Class `json:"class,omitempty"`
+}
+
+// unverified marks a literal that the span does not have.
+const unverified = " [unverified]"
+
+// Guard judges a summary without a model: it is cleaned and defused, and must
+// be complete, of the asked form, no longer than allowed, smaller than what it
+// replaces and faithful: literals that the span does not have are marked. The
+// error is a [*Failure] that says what to do next; the verdict is filled in
+// either way.
+func Guard(text string, req *Request, opts *GuardOptions) (string, Verdict, error) {
+	var o GuardOptions
+	if opts != nil {
+		o = *opts
+	}
+	var v Verdict
+	for _, it := range req.Items {
+		v.Span += it.Tokens
+	}
+	fail := func(c Class, format string, args ...any) (string, Verdict, error) {
+		v.Class = c
+		return "", v, &Failure{Class: c, Detail: fmt.Sprintf(format, args...)}
+	}
+	if strings.TrimSpace(text) == "" {
+		return fail(Empty, "no text")
+	}
+	clean := Clean(text)
+	v.Cleaned = clean != text
+	if blank(clean) {
+		return fail(Empty, "nothing is left after cleaning")
+	}
+	if what := callMarkup(clean); what != "" {
+		return fail(ToolCalled, "the text is a tool call (%s)", what)
+	}
+	if !o.NoSections {
+		if missing := missingSections(clean); len(missing) > 0 {
+			return fail(Sections, "missing: %s", strings.Join(missing, ", "))
+		}
+	}
+	if !o.NoFloor {
+		if floor := floorTokens(v.Span); count(req, clean) < floor {
+			return fail(Degenerate, "shorter than %d tokens", floor)
+		}
+	}
+	if loop := repetition(clean); loop {
+		return fail(Degenerate, "the text repeats itself")
+	}
+	if !o.KeepInvented {
+		clean = markInvented(clean, req, &v)
+	}
+	d := Defuse(clean)
+	v.Defused = d != clean
+	clean = d
+	v.Tokens = count(req, clean)
+	most := o.MaxTokens
+	if most == 0 {
+		most = req.MaxTokens
+	}
+	if most > 0 && v.Tokens > most {
+		return fail(Inflated, "%d tokens, at most %d", v.Tokens, most)
+	}
+	if v.Span > 0 && float64(v.Tokens) > float64(v.Span)*(1-o.MinGain) {
+		return fail(Inflated, "%d tokens in place of %d", v.Tokens, v.Span)
+	}
+	return clean, v, nil
+}
+
+func count(req *Request, s string) int {
+	if req.Count == nil {
+		return (len(s) + 3) / 4
+	}
+	return req.Count(s)
+}
+
+func blank(s string) bool {
+	s = strings.TrimPrefix(strings.TrimSpace(s), "Summary:")
+	return strings.TrimSpace(strings.ReplaceAll(s, zwsp, "")) == ""
+}
+
+// floorTokens is the least that a summary of a span can have to be one.
+func floorTokens(span int) int { return min(40, span/50) }
+
+func missingSections(s string) []string {
+	have := make(map[string]bool)
+	for line := range strings.Lines(s) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			have[strings.ToLower(strings.Trim(line, "#* :0123456789.)"))] = true
+		}
+	}
+	var missing []string
+	for _, h := range RequiredSections {
+		if !have[strings.ToLower(h)] {
+			missing = append(missing, h)
+		}
+	}
+	return missing
+}
+
+// callMarkup names the tool call markup that a text starts with or consists of.
+func callMarkup(s string) string {
+	t := strings.ToLower(strings.TrimSpace(strings.ReplaceAll(s, zwsp, "")))
+	t = strings.TrimSpace(strings.TrimPrefix(t, "summary:"))
+	for _, p := range []string{"<tool_call", "<function_call", "<invoke", "<function=", "<|tool", "[tool_call", "[assistant calls", "[calls ", "<tool_use", "{\"tool_calls\"", "{\"name\":"} {
+		if strings.HasPrefix(t, p) {
+			return p
+		}
+	}
+	return ""
+}
+
+// repetition reports whether most of a text is one line again and again.
+func repetition(s string) bool {
+	seen := make(map[string]int)
+	lines, again := 0, 0
+	for line := range strings.Lines(s) {
+		line = squash(line)
+		if len(line) < 12 {
+			continue
+		}
+		lines++
+		if seen[line]++; seen[line] > 2 {
+			again++
+		}
+	}
+	return lines >= 8 && again*2 > lines
+}
+
+func markInvented(text string, req *Request, v *Verdict) string {
+	want := make(map[string]bool)
+	for i := 0; ; {
+		a, b := nextLiteral(text, i)
+		if a < 0 {
+			break
+		}
+		want[text[a:b]] = false
+		i = b
+	}
+	v.Literals = len(want)
+	if len(want) == 0 {
+		return text
+	}
+	find := func(s string) {
+		for lit, found := range want {
+			if !found && strings.Contains(s, lit) {
+				want[lit] = true
+			}
+		}
+	}
+	for _, it := range req.Items {
+		eachText(it.Message, func(_ string, s string) { find(s) })
+	}
+	var out strings.Builder
+	last := 0
+	for i := 0; ; {
+		a, b := nextLiteral(text, i)
+		if a < 0 {
+			break
+		}
+		i = b
+		if want[text[a:b]] {
+			continue
+		}
+		v.Invented = append(v.Invented, text[a:b])
+		out.WriteString(text[last:b])
+		if !strings.HasPrefix(text[b:], unverified) {
+			out.WriteString(unverified)
+		}
+		last = b
+	}
+	out.WriteString(text[last:])
+	return out.String()
+}
+
+// eachText calls f for every text of a message with who wrote it: user,
+// assistant, call, tool or other.
+func eachText(m *session.Message, f func(by, text string)) {
+	if m == nil {
+		return
+	}
+	by := "assistant"
+	switch m.Role {
+	case session.RoleUser:
+		by = "user"
+		if m.Source.Kind != session.SourceUser {
+			by = "other"
+		}
+	case session.RoleSystem, session.RoleDeveloper:
+		by = "other"
+	case session.RoleTool:
+		by = "tool"
+	}
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case session.Text:
+			f(by, p.Text)
+		case session.ToolCall:
+			f("call", p.Arguments)
+		case session.ToolResult:
+			for _, q := range p.Parts {
+				if t, ok := q.(session.Text); ok {
+					f("tool", t.Text)
+				}
+			}
+		}
+	}
+}
