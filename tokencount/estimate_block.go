@@ -9,9 +9,6 @@ import (
 // word for each.
 const blockSize = 64
 
-// lanes has a one in each byte of a word.
-const lanes = 0x0101010101010101
-
 // estimation is one pass over one text.
 type estimation struct {
 	text []byte
@@ -26,7 +23,7 @@ type estimation struct {
 
 // masks has a bit for each byte of a block; bit i is byte i.
 type masks struct {
-	letter, upper, vowel, vowelE, heavy, light, digit, blank, newline, escape, punct, high uint64
+	letter, upper, vowel, heavy, light, tiny, digit, blank, newline, escape, quote, punct, high uint64
 
 	lone   uint64 // punctuation that may join the word behind it
 	digit2 uint64 // at least the second digit of a number, and so on
@@ -37,9 +34,7 @@ type masks struct {
 	piece5 uint64
 	piece9 uint64
 	sway2  uint64 // vowel after consonant or consonant after vowel
-	sway3  uint64
 	dull2  uint64 // consonant after consonant
-	dull3  uint64
 	solid2 uint64 // letters and digits
 	solid4 uint64
 	solid8 uint64
@@ -59,64 +54,40 @@ func ones(m uint64) int { return bits.OnesCount64(m) }
 // block prices one block that starts at offset off of the text. Bytes whose bit
 // in valid is not set are padding.
 func (e *estimation) block(b *[blockSize]byte, valid uint64, off int) {
+	// One class byte for each byte, eight of them in a word ...
+	var w [8]uint64
 	var m masks
 	last := uint64(0)
 	if off > 0 {
 		last = uint64(e.text[off-1])
 	}
-	for i := 0; i < blockSize; i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
-		high := x & (lanes << 7)
-		v := x &^ (lanes << 7)
-		folded := v | lanes<<5
-		letter := atLeast(folded, 'a') &^ atLeast(folded, 'z'+1) &^ high
-		digit := atLeast(v, '0') &^ atLeast(v, '9'+1) &^ high
-		blank := (equal(v, ' ') | equal(v, '\t')) &^ high
-		newline := (equal(v, '\n') | equal(v, '\r')) &^ high
-		// Zero where a byte equals the one before; exact for ASCII, and for
-		// other bytes it is not used.
-		diff := (x ^ (x<<8 | last)) &^ (lanes << 7)
+	for i := range w {
+		x := binary.LittleEndian.Uint64(b[8*i:])
+		w[i] = transposeBits(uint64(classOf[byte(x)]) |
+			uint64(classOf[byte(x>>8)])<<8 |
+			uint64(classOf[byte(x>>16)])<<16 |
+			uint64(classOf[byte(x>>24)])<<24 |
+			uint64(classOf[byte(x>>32)])<<32 |
+			uint64(classOf[byte(x>>40)])<<40 |
+			uint64(classOf[byte(x>>48)])<<48 |
+			uint64(classOf[byte(x>>56)])<<56)
+		m.same2 |= equalBytes(x, x<<8|last) << (8 * i)
 		last = x >> 56
-		m.letter |= gather(letter) << i
-		m.upper |= gather(letter&^(v<<2)) << i
-		vowelE := letter & equal(folded, 'e')
-		vowel := letter & (equal(folded, 'a') | equal(folded, 'i') | equal(folded, 'o') | equal(folded, 'u'))
-		heavy := letter & (atLeast(folded, 'j')&^atLeast(folded, 'l') | equal(folded, 'm') |
-			equal(folded, 'p') | equal(folded, 'w'))
-		light := letter & (atLeast(folded, 'c')&^atLeast(folded, 'e') | atLeast(folded, 's')&^atLeast(folded, 'u') | equal(folded, 'n'))
-		m.vowel |= gather(vowel|vowelE) << i
-		m.vowelE |= gather(vowelE) << i
-		m.heavy |= gather(heavy) << i
-		m.light |= gather(light) << i
-		m.digit |= gather(digit) << i
-		m.escape |= gather(equal(v, '\\')&^high) << i
-		m.blank |= gather(blank) << i
-		m.newline |= gather(newline) << i
-		m.high |= gather(high) << i
-		m.same2 |= gather(equal(diff, 0)) << i
 	}
+	// ... become one word for each bit of the class.
+	transposeBytes(&w)
+	m.letter, m.high = w[classLetter], w[classHigh]
+	m.upper, m.escape = w[classUpper]&m.letter, w[classUpper]&^m.letter
+	m.vowel, m.digit = w[classVowel]&m.letter, w[classVowel]&^m.letter
+	m.heavy, m.blank = w[classHeavy]&m.letter, w[classHeavy]&^m.letter
+	m.tiny, m.quote = w[classTiny]&m.letter, w[classTiny]&^m.letter
+	m.light, m.newline = w[classLight]&m.letter, w[classLight]&^m.letter
 	m.punct = valid &^ (m.letter | m.digit | m.blank | m.newline | m.high)
 	e.price(&m)
 	if m.high != 0 {
 		e.runes(m.high, off)
 	}
 	e.before = m
-}
-
-// atLeast marks, by the top bit of each byte, the bytes of v that are >= c.
-// Both v's bytes and c are below 0x80.
-func atLeast(v uint64, c byte) uint64 {
-	return (v + lanes*uint64(0x80-c)) & (lanes << 7)
-}
-
-// equal marks, by the top bit of each byte, the bytes of v that are c.
-func equal(v uint64, c byte) uint64 {
-	return (lanes<<7 - (v ^ lanes*uint64(c))) & (lanes << 7)
-}
-
-// gather collects the top bits of the eight bytes of m in its lowest byte.
-func gather(m uint64) uint64 {
-	return (m >> 7) * 0x0102040810204080 >> 56
 }
 
 // price adds what the ASCII bytes of a block cost.
@@ -136,7 +107,7 @@ func (e *estimation) price(m *masks) {
 	// Words. A camel-case word is several pieces.
 	start := m.letter &^ letter1
 	camel := m.upper & letter1 &^ shift(m.upper, p.upper, 1)
-	m.piece2 = m.letter & letter1 &^ camel
+	m.piece2 = m.letter & letter1 &^ (camel | m.same5)
 	m.piece3 = m.piece2 & shift(m.piece2, p.piece2, 1)
 	m.piece5 = m.piece3 & shift(m.piece3, p.piece3, 2)
 	m.piece9 = m.piece5 & shift(m.piece5, p.piece5, 4)
@@ -157,27 +128,22 @@ func (e *estimation) price(m *masks) {
 	e.cost += letter7 * ones(m.piece5&shift(m.piece5, p.piece5, 2))
 	e.cost += letter9 * ones(m.piece9)
 	e.cost += letter13 * ones(m.piece9&shift(m.piece9, p.piece9, 4))
+	e.cost += letterSame5 * ones(m.letter&m.same5)
 	e.cost += capital * ones(m.upper&start)
 	e.cost += capitalRun * ones(m.upper&m.piece2)
 
-	// Sound. What alternates between vowels and consonants, or has no vowel
-	// for long, is seldom a word of the vocabulary.
+	// Sound. Some letters are rarer in the words of the vocabulary than in
+	// others, and so is what has no vowel for long.
 	vowel1 := shift(m.vowel, p.vowel, 1)
 	m.sway2 = m.piece2 & (m.vowel ^ vowel1)
-	m.sway3 = m.sway2 & shift(m.sway2, p.sway2, 1)
 	m.dull2 = m.piece2 &^ (m.vowel | vowel1)
-	m.dull3 = m.dull2 & shift(m.dull2, p.dull2, 1)
-	e.cost += vowelAny * ones(m.vowel)
-	e.cost += vowelE * ones(m.vowelE)
-	e.cost += heavy * ones(m.heavy)
-	e.cost += light * ones(m.light)
+	e.cost += heavy * ones(m.heavy&^m.same5)
+	e.cost += light * ones(m.light&^m.same5)
+	e.cost += tiny * ones(m.tiny&^m.same5)
 	e.cost += sway2 * ones(m.sway2)
-	e.cost += sway3 * ones(m.sway3)
-	e.cost += sway4 * ones(m.sway3&shift(m.sway3, p.sway3, 1))
-	e.cost += sway5 * ones(m.sway3&shift(m.sway3, p.sway3, 2))
+	e.cost += sway3 * ones(m.sway2&shift(m.sway2, p.sway2, 1))
 	e.cost += dull2 * ones(m.dull2)
-	e.cost += dull3 * ones(m.dull3)
-	e.cost += dull4 * ones(m.dull3&shift(m.dull3, p.dull3, 1))
+	e.cost += dull3 * ones(m.dull2&shift(m.dull2, p.dull2, 1))
 
 	// Numbers: three digits a token.
 	number := m.digit &^ digit1
@@ -188,7 +154,7 @@ func (e *estimation) price(m *masks) {
 	e.cost += digit4 * ones(m.digit3&shift(m.digit3, p.digit3, 1))
 
 	// Long runs of letters and digits: base64, hex, hashes.
-	m.solid2 = (m.letter | m.digit) & shift(m.letter|m.digit, p.letter|p.digit, 1)
+	m.solid2 = (m.letter | m.digit) & shift(m.letter|m.digit, p.letter|p.digit, 1) &^ m.same5
 	m.solid4 = m.solid2 & shift(m.solid2, p.solid2, 2)
 	m.solid8 = m.solid4 & shift(m.solid4, p.solid4, 4)
 	solid16 := m.solid8 & shift(m.solid8, p.solid8, 8)
@@ -203,6 +169,8 @@ func (e *estimation) price(m *masks) {
 	e.cost += punctAfterWord * ones(m.punct&word1)
 	e.cost += punctAfterOther * ones(m.punct&^(blank1|word1|punct1))
 	e.cost += punctMore * ones(more&^m.same2)
+	e.cost += quoteMore * ones(more&m.quote)
+	e.cost += quoteAfterWord * ones(m.quote&word1)
 	e.cost += punctSame2 * ones(more&m.same2&^m.same5)
 	e.cost += punctSame5 * ones(more&m.same5)
 
@@ -213,7 +181,6 @@ func (e *estimation) price(m *masks) {
 	e.cost += newlineAfterBlank * ones(m.newline&blank1)
 	e.cost += newlineAfterOther * ones(m.newline&^(punct1|newline1|blank1))
 	e.cost += newlineMore * ones(m.newline&newline1)
-	e.cost += blankFirst * ones(m.blank&newline1)
 	e.cost += blankSecond * ones(m.blank2&^blank3)
 	e.cost += blankThird * ones(blank3)
 	e.cost += blankMixed * ones(m.blank2&^m.same2)

@@ -9,102 +9,100 @@ const weightUnit = 1024
 // of the transcripts held back as a check. They are not to be read one by
 // one: neighbors share a cost, and some give back what another takes too much.
 const (
-	wordAfterBlank    = 1231
-	wordAfterLone     = 991
-	wordAfterEscape   = 1272
-	wordAfterPunct    = 1149
-	wordAfterDigit    = 506
-	wordAfterHigh     = 1223
-	wordAfterOther    = 1475
-	camelPiece        = 1541
-	letter2           = 266
-	letter3           = 146
-	letter5           = 0
-	letter7           = 0
-	letter9           = 0
-	letter13          = 1485
-	capital           = 110
-	capitalRun        = 43
-	vowelAny          = 482
-	vowelE            = -433
-	heavy             = 511
-	light             = -295
-	sway2             = -754
-	sway3             = 235
-	sway4             = -71
-	sway5             = 269
-	dull2             = -115
-	dull3             = -605
-	dull4             = 787
-	numberAfterBlank  = 2048
-	numberAfterOther  = 1598
-	digit4            = 419
-	solidLetter       = -204
-	solidDigit        = -81
-	solidTurn         = 702
-	punctAfterBlank   = 1124
-	punctAfterWord    = 510
-	punctAfterOther   = 682
-	punctMore         = 356
-	punctSame2        = 276
-	punctSame5        = 60
-	newlineAfterPunct = 0
-	newlineAfterBlank = 756
-	newlineAfterOther = 705
-	newlineMore       = 124
-	blankFirst        = 0
-	blankSecond       = 1015
-	blankThird        = 0
-	blankMixed        = 748
+	wordAfterBlank    = 946
+	wordAfterLone     = 466
+	wordAfterEscape   = 1076
+	wordAfterPunct    = 974
+	wordAfterDigit    = 517
+	wordAfterHigh     = 253
+	wordAfterOther    = 885
+	camelPiece        = 1368
+	letter2           = -307
+	letter3           = 18
+	letter5           = 21
+	letter7           = 75
+	letter9           = -31
+	letter13          = 554
+	letterSame5       = 184
+	capital           = 79
+	capitalRun        = 88
+	heavy             = 514
+	light             = -134
+	tiny              = 369
+	sway2             = 34
+	sway3             = 70
+	dull2             = 267
+	dull3             = 245
+	numberAfterBlank  = 2162
+	numberAfterOther  = 1427
+	digit4            = 426
+	solidLetter       = -193
+	solidDigit        = -102
+	solidTurn         = 866
+	punctAfterBlank   = 802
+	punctAfterWord    = 742
+	punctAfterOther   = 1581
+	punctMore         = 396
+	quoteMore         = -163
+	quoteAfterWord    = -54
+	punctSame2        = 28
+	punctSame5        = 61
+	newlineAfterPunct = 179
+	newlineAfterBlank = 746
+	newlineAfterOther = 903
+	newlineMore       = 82
+	blankSecond       = 989
+	blankThird        = 11
+	blankMixed        = 299
 )
 
 // The weights of a rune outside ASCII, by script: of one that starts a run of
 // its script, and of one that continues it.
 var (
 	runeFirst = [scripts]int{
-		scriptOther:      689,
-		scriptInvalid:    741,
-		scriptLatin:      0,
-		scriptGreek:      769,
-		scriptCyrillic:   1803,
-		scriptHebrew:     1071,
-		scriptArabic:     671,
-		scriptDevanagari: 1535,
-		scriptIndic:      509,
-		scriptThai:       3302,
-		scriptAlphabet:   432,
-		scriptHangul:     631,
-		scriptKana:       1442,
-		scriptHan:        1040,
-		scriptHanRare:    4182,
-		scriptWide:       0,
-		scriptSign:       152,
-		scriptBox:        2584,
-		scriptSymbol:     1319,
-		scriptEmoji:      1417,
-		scriptJoiner:     1202,
+		scriptOther:      1335,
+		scriptInvalid:    508,
+		scriptLatin:      836,
+		scriptGreek:      1044,
+		scriptCyrillic:   1773,
+		scriptHebrew:     1842,
+		scriptArabic:     928,
+		scriptDevanagari: 0,
+		scriptIndic:      836,
+		scriptThai:       303,
+		scriptAlphabet:   1192,
+		scriptHangul:     508,
+		scriptKana:       1173,
+		scriptHan:        903,
+		scriptHanRare:    1173,
+		scriptWide:       1258,
+		scriptSign:       625,
+		scriptBox:        2931,
+		scriptSymbol:     1172,
+		scriptEmoji:      2671,
+		scriptJoiner:     0,
 	}
 	runeInRun = [scripts]int{
-		scriptOther:      0,
-		scriptInvalid:    543,
-		scriptLatin:      1557,
-		scriptGreek:      342,
+		scriptOther:      1700,
+		scriptInvalid:    455,
+		scriptLatin:      617,
+		scriptGreek:      292,
 		scriptCyrillic:   0,
-		scriptHebrew:     320,
-		scriptArabic:     303,
-		scriptDevanagari: 0,
-		scriptIndic:      371,
-		scriptThai:       329,
-		scriptAlphabet:   299,
-		scriptHangul:     805,
-		scriptKana:       397,
-		scriptHan:        943,
-		scriptHanRare:    5239,
-		scriptWide:       1068,
-		scriptSign:       0,
-		scriptBox:        99,
-		scriptSymbol:     1892,
-		scriptEmoji:      1998,
-		scriptJoiner:     803,
+		scriptHebrew:     79,
+		scriptArabic:     223,
+		scriptDevanagari: 476,
+		scriptIndic:      324,
+		scriptThai:       438,
+		scriptAlphabet:   171,
+		scriptHangul:     865,
+		scriptKana:       430,
+		scriptHan:        803,
+		scriptHanRare:    3161,
+		scriptWide:       0,
+		scriptSign:       1363,
+		scriptBox:        46,
+		scriptSymbol:     1742,
+		scriptEmoji:      1938,
+		scriptJoiner:     1134,
 	}
 )
