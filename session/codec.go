@@ -43,11 +43,11 @@ func AppendEvent(dst []byte, e *Event) ([]byte, error) {
 		dst = field(dst, "by", m.by)
 		dst = appendStrings(dst, "calls", m.calls)
 		dst = appendStrings(dst, "results", m.results)
-		dst = appendSource(key(dst, "source"), m.source)
+		dst = appendSource(key(dst, "source"), *m.source)
 		if e.Type == TypeReplace {
-			dst = strconv.AppendInt(key(dst, "start"), int64(m.start), 10)
-			dst = strconv.AppendInt(key(dst, "end"), int64(m.end), 10)
-			dst = appendSeqs(dst, "keep", m.keep)
+			dst = strconv.AppendInt(key(dst, "start"), int64(m.repl.start), 10)
+			dst = strconv.AppendInt(key(dst, "end"), int64(m.repl.end), 10)
+			dst = appendSeqs(dst, "keep", m.repl.keep)
 		}
 		dst = append(dst, '}')
 	}
@@ -149,6 +149,36 @@ type headJSON struct {
 // ParseEvent decodes what [AppendEvent] wrote. The payload is decoded when
 // first needed; b must not be modified afterwards.
 func ParseEvent(b []byte) (*Event, error) {
+	e := new(Event)
+	start, ok := scanEvent(e, b)
+	if ok && json.Valid(b[start:len(b)-1]) {
+		e.src, e.n = inMemory(b[start:len(b)-1]), int32(len(b)-1-start)
+		return e, nil
+	}
+	data, err := parseEvent(e, b)
+	if err != nil {
+		return nil, err
+	}
+	e.src, e.n = inMemory(data), int32(len(data))
+	return e, nil
+}
+
+// ParseEventAt is [ParseEvent] for a store that keeps the payload where it is:
+// src gives back from offset off on the bytes that b holds now. The event
+// keeps no reference to b, and its payload is loaded when it is needed. The
+// store vouches for the bytes: a payload that is no JSON is noticed only then.
+func ParseEventAt(b []byte, src Loader, off int64) (*Event, error) {
+	e := new(Event)
+	start, ok := scanEvent(e, b)
+	if ok {
+		e.src, e.off, e.n = src, off+int64(start), int32(len(b)-1-start)
+		return e, nil
+	}
+	// Not in the form that AppendEvent writes.
+	return ParseEvent(bytes.Clone(b))
+}
+
+func parseEvent(e *Event, b []byte) ([]byte, error) {
 	var j eventJSON
 	if err := json.Unmarshal(b, &j); err != nil {
 		return nil, fmt.Errorf("event: %w", err)
@@ -159,23 +189,24 @@ func ParseEvent(b []byte) (*Event, error) {
 	if j.Type == "" {
 		return nil, fmt.Errorf("event %d has no type", *j.Seq)
 	}
-	e := &Event{Seq: *j.Seq, Time: time.UnixMilli(j.Time).UTC(), Type: j.Type, Ignorable: j.Ignorable, data: j.Data}
-	if e.data == nil {
-		e.data = []byte("null")
+	e.Seq, e.Time, e.Type, e.Ignorable, e.meta = *j.Seq, time.UnixMilli(j.Time).UTC(), j.Type, j.Ignorable, nil
+	data := j.Data
+	if data == nil {
+		data = []byte("null")
 	}
 	if j.Type != TypeMessage && j.Type != TypeReplace {
-		return e, nil
+		return data, nil
 	}
 	if j.Head == nil {
 		return nil, fmt.Errorf("event %d (%s) has no head", e.Seq, e.Type)
 	}
 	h := j.Head
-	e.meta = &meta{role: h.Role, source: h.Source.source(), tokens: h.Tokens, by: string(h.By),
-		calls: stringList(h.Calls), results: stringList(h.Results), start: NoSeq, end: NoSeq}
+	e.meta = &meta{role: h.Role, source: internSource(h.Source.source()), tokens: h.Tokens, by: string(h.By),
+		calls: stringList(h.Calls), results: stringList(h.Results)}
 	if j.Type == TypeReplace {
-		e.meta.start, e.meta.end, e.meta.keep = h.Start, h.End, h.Keep
+		e.meta.repl = &replacement{start: h.Start, end: h.End, keep: h.Keep}
 	}
-	return e, nil
+	return data, nil
 }
 
 func stringList(in []exact) []string {
@@ -196,7 +227,7 @@ func decodeBody(t Type, data []byte, m *meta, ignorable bool) (Body, error) {
 		b := new(Append)
 		return into(b, &b.Message)
 	case TypeReplace:
-		b := &Replace{Start: m.start, End: m.end, Keep: m.keep}
+		b := &Replace{Start: m.repl.start, End: m.repl.end, Keep: m.repl.keep}
 		return into(b, &b.Message)
 	case TypeRestore:
 		var j struct{ Node Seq }

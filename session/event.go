@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"weak"
 )
 
 // Seq is the index of an event in its log: contiguous from 0, strictly
@@ -148,54 +149,76 @@ type Event struct {
 	// Ignorable marks events that a reader may pass over.
 	Ignorable bool
 
-	meta *meta // of surface nodes; nil otherwise
+	n    int32 // length of the payload in src
+	mu   sync.Mutex
+	body Body // nil when the payload is not in memory
+	src  Loader
+	off  int64                // of the payload in src
+	weak weak.Pointer[Append] // decoded from a src on disk, while somebody uses it
 
-	once sync.Once // decodes data into body
-	data []byte    // payload not decoded yet; nil when body is set
-	load func() ([]byte, error)
-	body Body
-	err  error
+	meta *meta // of surface nodes; nil otherwise
 }
+
+// Loader gives back the bytes of payloads that were left where they are stored.
+// Implementations must be safe for concurrent use.
+type Loader interface {
+	// Load returns n bytes from offset off, in a slice that nobody else uses.
+	Load(off int64, n int) ([]byte, error)
+}
+
+// inMemory is the Loader of a payload that is not decoded yet.
+type inMemory []byte
+
+func (m inMemory) Load(off int64, n int) ([]byte, error) { return m[off : off+int64(n)], nil }
 
 // meta is what the surface needs of a message without its payload.
 type meta struct {
 	role    Role
-	source  Source
+	source  *Source // shared
 	tokens  int32
 	by      string // id of the pricer
 	calls   []string
 	results []string
-	// replacements only
+	repl    *replacement // of replacements only
+}
+
+// replacement is what a Replace event says of its span.
+type replacement struct {
 	start, end Seq
 	keep       []Seq
 	run        []Seq // what stood there, kept nodes included; set by the fold
 }
 
 func newMeta(m *Message) *meta {
-	return &meta{role: m.Role, source: m.Source, calls: m.Calls(), results: m.Results(), start: NoSeq, end: NoSeq}
+	return &meta{role: m.Role, source: internSource(m.Source), calls: m.Calls(), results: m.Results()}
 }
 
 // Body returns what the event says. It decodes a payload that was not needed
-// so far; the error says why that failed.
+// so far; the error says why that failed. A payload that lives in a store is
+// kept in memory only as long as somebody uses it.
 func (e *Event) Body() (Body, error) {
-	e.once.Do(func() {
-		if e.body != nil {
-			return
-		}
-		data := e.data
-		if data == nil && e.load != nil {
-			if data, e.err = e.load(); e.err != nil {
-				e.err = fmt.Errorf("load event %d: %w", e.Seq, e.err)
-				return
-			}
-		}
-		e.body, e.err = decodeBody(e.Type, data, e.meta, e.Ignorable)
-		if e.err != nil {
-			e.err = fmt.Errorf("decode event %d (%s): %w", e.Seq, e.Type, e.err)
-		}
-		e.data = nil
-	})
-	return e.body, e.err
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.body != nil {
+		return e.body, nil
+	}
+	if b := e.weak.Value(); b != nil {
+		return b, nil
+	}
+	data, err := e.src.Load(e.off, int(e.n))
+	if err != nil {
+		return nil, fmt.Errorf("load event %d: %w", e.Seq, err)
+	}
+	body, err := decodeBody(e.Type, data, e.meta, e.Ignorable)
+	if err != nil {
+		return nil, fmt.Errorf("decode event %d (%s): %w", e.Seq, e.Type, err)
+	}
+	if _, ok := e.src.(inMemory); ok {
+		e.body, e.src = body, nil
+	} else if a, ok := body.(*Append); ok {
+		e.weak = weak.Make(a)
+	}
+	return body, nil
 }
 
 // Message returns the message that the event puts on the surface. It is an
@@ -215,12 +238,11 @@ func (e *Event) Message() (*Message, error) {
 }
 
 // fresh returns the event as a store gives it: not yet part of any session.
-func (e *Event) fresh() (*Event, error) {
-	body, err := e.Body()
-	if err != nil {
-		return nil, err
-	}
-	return &Event{Seq: e.Seq, Time: e.Time, Type: e.Type, Ignorable: e.Ignorable, meta: e.meta, body: body}, nil
+func (e *Event) fresh() *Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return &Event{Seq: e.Seq, Time: e.Time, Type: e.Type, Ignorable: e.Ignorable,
+		meta: e.meta, body: e.body, src: e.src, off: e.off, n: e.n}
 }
 
 // Usage is what a provider reported for one request.

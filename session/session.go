@@ -206,7 +206,7 @@ func (s *Session) fill(e *Event, st *state, b Body) error {
 		}
 		own := &Replace{Start: b.Start, End: b.End, Keep: append([]Seq(nil), b.Keep...), Message: *b.Message.Clone()}
 		e.meta, e.body = newMeta(&own.Message), own
-		e.meta.start, e.meta.end, e.meta.keep = own.Start, own.End, own.Keep
+		e.meta.repl = &replacement{start: own.Start, end: own.End, keep: own.Keep}
 	case Restore:
 		e.body = &b
 	case Rewind:

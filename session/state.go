@@ -47,7 +47,7 @@ type Node struct {
 func (n Node) Role() Role { return n.meta.role }
 
 // Source returns the source of the node's message.
-func (n Node) Source() Source { return n.meta.source }
+func (n Node) Source() Source { return *n.meta.source }
 
 // Calls returns the ids of the calls that the node makes. The slice is shared
 // and must not be modified.
@@ -58,7 +58,7 @@ func (n Node) Calls() []string { return n.meta.calls }
 func (n Node) Results() []string { return n.meta.results }
 
 // IsReplacement reports whether the node stands in the place of others.
-func (n Node) IsReplacement() bool { return n.meta.start != NoSeq }
+func (n Node) IsReplacement() bool { return n.meta.repl != nil }
 
 type callKey struct {
 	node Seq
@@ -134,7 +134,7 @@ func (st *state) position(seq Seq) (int, error) {
 func (st *state) shadowedBy(seq Seq) Seq {
 	for i := len(st.ops) - 1; i >= 0; i-- {
 		m := st.log[st.ops[i]].meta
-		if m != nil && slices.Contains(m.run, seq) && !slices.Contains(m.keep, seq) {
+		if m != nil && m.repl != nil && slices.Contains(m.repl.run, seq) && !slices.Contains(m.repl.keep, seq) {
 			return st.ops[i]
 		}
 	}
@@ -263,7 +263,7 @@ func (st *state) splice(at, removed int, nodes []Node) {
 }
 
 func (st *state) replace(e *Event) error {
-	m := e.meta
+	m := e.meta.repl
 	start, err := st.position(m.start)
 	if err != nil {
 		return fmt.Errorf("replace: start: %w", err)
@@ -280,7 +280,7 @@ func (st *state) replace(e *Event) error {
 	for _, s := range m.keep {
 		keep[s] = true
 	}
-	nodes := []Node{{Seq: e.Seq, Tokens: m.tokens, meta: m}}
+	nodes := []Node{{Seq: e.Seq, Tokens: e.meta.tokens}}
 	run := make([]Seq, len(span))
 	kept := make([]Seq, 0, len(m.keep))
 	for i, n := range span {
@@ -312,8 +312,8 @@ func (st *state) replace(e *Event) error {
 	if len(kept) == len(span) {
 		return fmt.Errorf("replace: every event from %d to %d is kept", m.start, m.end)
 	}
-	c := *m
-	c.run, c.keep = run, kept
+	c := *e.meta
+	c.repl = &replacement{start: m.start, end: m.end, keep: kept, run: run}
 	e.meta = &c
 	nodes[0].meta = &c
 	st.splice(start, len(span), nodes)
@@ -326,8 +326,8 @@ func (st *state) restore(seq Seq, b *Restore) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	m := st.nodes[at].meta
-	if m.start == NoSeq {
+	m := st.nodes[at].meta.repl
+	if m == nil {
 		return fmt.Errorf("restore: event %d replaced nothing", b.Node)
 	}
 	// Kept nodes that still stand right behind the replacement go back to their
@@ -403,7 +403,7 @@ func (st *state) surfaceAt(to Seq) ([]Seq, error) {
 		case TypeMessage:
 			seqs = append(seqs, s)
 		case TypeReplace:
-			m := e.meta
+			m := e.meta.repl
 			i := slices.Index(seqs, m.run[0])
 			seqs = slices.Replace(seqs, i, i+len(m.run), append([]Seq{s}, m.keep...)...)
 		case TypeRestore:
@@ -412,13 +412,13 @@ func (st *state) surfaceAt(to Seq) ([]Seq, error) {
 				return nil, err
 			}
 			node := body.(*Restore).Node
-			seqs = restoreSeqs(seqs, node, st.log[node].meta)
+			seqs = restoreSeqs(seqs, node, st.log[node].meta.repl)
 		}
 	}
 	return seqs, nil
 }
 
-func restoreSeqs(seqs []Seq, node Seq, m *meta) []Seq {
+func restoreSeqs(seqs []Seq, node Seq, m *replacement) []Seq {
 	at := slices.Index(seqs, node)
 	end := at + 1
 	for end < len(seqs) && slices.Contains(m.keep, seqs[end]) {

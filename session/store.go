@@ -71,11 +71,7 @@ func (m *MemoryStore) Append(ctx context.Context, next Seq, events []*Event) err
 	}
 	own := make([]*Event, len(events))
 	for i, e := range events {
-		c, err := e.fresh()
-		if err != nil {
-			return err
-		}
-		own[i] = c
+		own[i] = e.fresh()
 	}
 	m.events = append(m.events, own...)
 	return nil
@@ -93,11 +89,7 @@ func (m *MemoryStore) Scan(ctx context.Context, from Seq, fn func(*Event) error)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		c, err := e.fresh()
-		if err != nil {
-			return err
-		}
-		if err := fn(c); err != nil {
+		if err := fn(e.fresh()); err != nil {
 			return err
 		}
 	}

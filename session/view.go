@@ -200,10 +200,10 @@ func (v View) Run(seq Seq) (run, kept []Seq, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if e.meta == nil || e.meta.run == nil {
+	if e.meta == nil || e.meta.repl == nil {
 		return nil, nil, fmt.Errorf("event %d (%s) replaced nothing", seq, e.Type)
 	}
-	return e.meta.run, e.meta.keep, nil
+	return e.meta.repl.run, e.meta.repl.keep, nil
 }
 
 // ShadowedBy returns the newest replacement that hides the event, [NoSeq] when
