@@ -81,7 +81,8 @@ func readCounts(text string) counts {
 			if *field >= 0 {
 				continue
 			}
-			if n, ok := parseCount(string(s[at[2*i]:at[2*i+1]])); ok {
+			n, ok := parseCount(string(s[at[2*i]:at[2*i+1]]))
+			if ok && (n > 0 || field == &c.output) {
 				*field = n
 				mask(s[at[2*i]:at[2*i+1]])
 			}

@@ -1,0 +1,93 @@
+package overflow
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestVariations holds wordings that nobody reported: what the next gateway may
+// say. They keep the patterns general.
+func TestVariations(t *testing.T) {
+	for _, c := range []struct {
+		st       int
+		s        string
+		ov       bool
+		lim, act int
+	}{
+		{400, `{"error":{"message":"This model's maximum context length is 128,000 tokens. However, your messages resulted in 130,512 tokens."}}`, true, 128000, 130512},
+		{400, `{"error":{"message":"Input is too large: 150000 tokens, max 131072"}}`, true, 131072, 150000},
+		{400, `{"message":"Prompt has too many tokens (150000), maximum allowed is 131072"}`, true, 131072, 150000},
+		{400, `{"message":"Context window exceeded: 150000/131072 tokens"}`, true, 131072, 150000},
+		{400, `{"error":"context limit exceeded"}`, true, 0, 0},
+		{400, `{"error":{"message":"The prompt you provided is 9000 tokens long, which exceeds the model's context window of 8192 tokens."}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Your request contains 9000 tokens which is more than the 8192 tokens supported by this model"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"The conversation is too long. Please start a new chat."}}`, true, 0, 0},
+		{400, `{"error":{"message":"input tokens (9000) exceed the limit (8192)"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Total tokens 9000 exceed maximum of 8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Requested 9000 tokens exceeds the model limit of 8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"token limit exceeded"}}`, true, 0, 0},
+		{400, `{"error":{"message":"Maximum token limit exceeded: 9000 > 8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Number of tokens in the prompt (9000) exceeds model max (8192)"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"The model's context length is 8192 tokens, but the request has 9000 tokens"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Prompt token count 9000 is over the 8192 token limit"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"prompt length (9000) exceeds maximum input length (8192). Set log level to info and above for more details."}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Failed: input_tokens=9000 exceeds max_input_tokens=8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"n_tokens 9000 exceeds n_ctx 8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Prompt size 9000 > model context size 8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"the maximum sequence length of the model is 8192 but got 9000 tokens"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Input text is too long. Max tokens: 8192, got: 9000"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"You have exceeded the maximum context length for this model of 8192 tokens"}}`, true, 8192, 0},
+		{400, `{"error":{"message":"This model only supports a context of 8192 tokens, your prompt has 9000"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"The input is too long for this model: 9000 tokens. The limit is 8192."}}`, true, 8192, 9000},
+		{413, `{"error":{"message":"Prompt is too long","type":"request_too_large"}}`, true, 0, 0},
+		{400, `{"error":{"message":"Conversation exceeds the 200k token context window"}}`, true, 200000, 0},
+		{400, `{"error":{"message":"The request exceeds the model's maximum of 8_192 tokens (got 9_000)"}}`, true, 8192, 9000},
+		{500, `{"error":"llama runner: input length exceeds context length"}`, true, 0, 0},
+		{400, `{"error":{"message":"Context length exceeded, (code: 4096)"}}`, true, 0, 0},
+		{400, `{"error":{"message":"context window exceeds limit [2013]"}}`, true, 0, 0},
+		{400, `{"error":{"message":"Request too long: prompt tokens 9000, max context 8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"输入token数9000超过最大限制8192"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"Tokens in prompt (9000) + max_tokens (1000) > context window (8192)"}}`, true, 8192, 9000},
+		{400, `{"error":{"message":"prompt tokens (9000) plus max_tokens (1000) exceeds the context length 8192"}}`, true, 8192, 9000},
+		// look-alikes
+		{400, `{"error":{"message":"thinking.budget_tokens must be less than max_tokens"}}`, false, 0, 0},
+		{400, `{"error":{"message":"max_tokens must be greater than thinking.budget_tokens. Please consult our documentation"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Invalid value for max_output_tokens: must be between 1 and 8192 inclusive"}}`, false, 0, 0},
+		{400, `{"error":{"message":"max_completion_tokens exceeds the model's maximum output tokens of 16384"}}`, false, 0, 0},
+		{400, `{"error":{"message":"The requested max_tokens (64000) exceeds the limit of 8192 for this model"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Too many tools: 140, maximum is 128"}}`, false, 0, 0},
+		{400, `{"error":{"message":"stop sequences: at most 4 items"}}`, false, 0, 0},
+		{400, `{"error":{"message":"messages.1.content.0.text: cache_control cannot be set for empty text blocks"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Your credit balance is too low to access the API"}}`, false, 0, 0},
+		{403, `{"error":{"message":"Your organization has exceeded its monthly token limit"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Daily token limit exceeded for your plan"}}`, false, 0, 0},
+		{503, `{"error":{"message":"The model is overloaded, please try again later"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Invalid token: token expired, maximum age exceeded"}}`, false, 0, 0},
+		{400, `{"error":{"message":"tool name exceeds maximum length of 64 characters"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Request headers too large"}}`, false, 0, 0},
+		{431, `Request Header Fields Too Large`, false, 0, 0},
+		{414, `URI Too Long`, false, 0, 0},
+		{400, `{"error":{"message":"The file is too large: 40 MB, max 32 MB"}}`, false, 0, 0},
+		{413, `{"message":"Request size limit exceeded"}`, false, 0, 0},
+		{413, `{"message":"Request Too Long"}`, false, 0, 0},
+		{400, `{"error":{"message":"The long context beta is not yet available for this subscription."}}`, false, 0, 0},
+		{400, `{"error":{"message":"prompt_cache_key too long: maximum length 64"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Expected maxLength: 2048, actual: 23000, please reformat your input and try again."}}`, false, 0, 0},
+		{400, `{"error":{"message":"Tool call arguments exceed the maximum size"}}`, false, 0, 0},
+		{400, `{"error":{"message":"The number of requests exceeds the limit of 10 concurrent requests"}}`, false, 0, 0},
+		{400, `{"error":{"message":"Input should be less than or equal to 2 for temperature"}}`, false, 0, 0},
+		{400, `{"error":{"message":"top_logprobs must be less than 20"}}`, false, 0, 0},
+		{400, `{"error":{"message":"logit_bias: token id 200000 exceeds vocabulary of model (128000)"}}`, false, 0, 0},
+		{400, `{"error":{"message":"response ended: max output tokens reached for this request"}}`, false, 0, 0},
+		{504, `upstream request timeout`, false, 0, 0},
+		{400, `{"error":{"message":"Image token count exceeds limit: too many images"}}`, false, 0, 0},
+		{400, `{"error":{"message":"unexpected tool_use_id found in tool_result blocks: toolu_1. Each tool_result block must have a corresponding tool_use block in the previous message."}}`, false, 0, 0},
+		{409, `{"error":{"message":"conversation is locked"}}`, false, 0, 0},
+	} {
+		r := ClassifyResponse(c.st, []byte(c.s))
+		assert.Equal(t, c.ov, r.Overflow, "%s: rule %q", c.s, r.Rule)
+		assert.Equal(t, c.lim, r.Limit, "limit of %s", c.s)
+		assert.Equal(t, c.act, r.Actual, "actual of %s", c.s)
+	}
+}
