@@ -28,6 +28,9 @@ var statusKeys = set("code", "status", "statuscode", "httpcode", "httpstatus", "
 var skipKeys = set("input", "inputs", "messages", "prompt", "request", "content", "parts", "arguments", "args",
 	"tools", "toolcalls", "output", "outputtext", "previouserrors", "ctx", "headers", "instructions", "logprobs")
 
+// choiceKeys hold the model's answers: only a finish reason is read in them.
+var choiceKeys = set("choices", "candidates", "outputs", "completions", "generations")
+
 var errorKeys = set("error", "errors", "err", "exception", "errorcode", "errormessage", "errormsg", "errortype",
 	"detail", "fault")
 
@@ -99,7 +102,7 @@ func (ev *evidence) value(dec *json.Decoder, key string, depth int) bool {
 	case json.Number:
 		ev.numberAt(key, t.String())
 	case bool:
-		if t && errorKeys[key] {
+		if t && errorKeys[key] && ev.quiet == 0 {
 			ev.isError = true
 		}
 	}
@@ -107,7 +110,7 @@ func (ev *evidence) value(dec *json.Decoder, key string, depth int) bool {
 }
 
 func (ev *evidence) composite(dec *json.Decoder, open json.Delim, key string, depth int) bool {
-	if errorKeys[key] && dec.More() {
+	if errorKeys[key] && dec.More() && ev.quiet == 0 {
 		ev.isError = true
 	}
 	if open == '[' {
@@ -135,6 +138,7 @@ func (ev *evidence) composite(dec *json.Decoder, open json.Delim, key string, de
 				return false
 			}
 			continue
+		case ev.quiet > 0:
 		case name == "__type":
 			ev.shape, ev.isError = "bedrock", true
 			k = "errorcode"
@@ -146,7 +150,14 @@ func (ev *evidence) composite(dec *json.Decoder, open json.Delim, key string, de
 		case k == "baseresp" && ev.shape == "":
 			ev.shape = "minimax"
 		}
-		if !ev.value(dec, k, depth+1) {
+		if choiceKeys[k] {
+			ev.quiet++
+		}
+		ok = ev.value(dec, k, depth+1)
+		if choiceKeys[k] {
+			ev.quiet--
+		}
+		if !ok {
 			return false
 		}
 	}
@@ -177,6 +188,12 @@ func skip(dec *json.Decoder) bool {
 func (ev *evidence) stringAt(key, s string) {
 	s = strings.TrimSpace(s)
 	if s == "" {
+		return
+	}
+	if ev.quiet > 0 {
+		if finishKeys[key] {
+			ev.finish = s
+		}
 		return
 	}
 	if errorKeys[key] || key == "statusmsg" && !strings.EqualFold(s, "success") {

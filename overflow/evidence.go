@@ -34,6 +34,7 @@ type evidence struct {
 	finish     string
 	usage      Usage
 	retryAfter time.Duration
+	quiet      int // inside the model's answers
 	nested     int // JSON texts inside JSON texts, so far
 }
 

@@ -14,7 +14,7 @@ var rowsRefused = []*row{
 		class: ClassRateLimited, source: "https://github.com/vanderschaarlab/climb/issues/1",
 		note: "also 'token rate limit'"},
 	{name: "rate.per-time", stage: stageRate,
-		text:  `\b(?:tokens?|requests?|prompts?|inputs?|messages?|images?)(?: [a-z]+){0,3} ?(?:per|/|a) ?(?:sec(?:ond)?|min(?:ute)?|hour|day|week|month)\b|\b(?:tpm|tpd|rpm|rpd|itpm|otpm)\b`,
+		text:  `\b(?:tokens?|requests?|prompts?|inputs?|messages?|images?)(?: [a-z]+){0,3}[ _]?(?:per|/|a)[ _]?(?:sec(?:ond)?|min(?:ute)?|hour|day|week|month)\b|\b(?:tpm|tpd|rpm|rpd|itpm|otpm)\b`,
 		class: ClassRateLimited, source: "https://github.com/continuedev/continue/issues/10218",
 		note: "Groq sends it as 413"},
 	{name: "rate.wait", stage: stageRate, text: `\bplease wait (?:before|and|a )|\bwait before trying again\b|\bretry after \d`,
@@ -29,7 +29,7 @@ var rowsRefused = []*row{
 		code:  `^(?:insufficient(?:quota|balance|credits?|funds)|(?:exceeded)?(?:current)?quotaexceeded|exceededcurrentquota|billing|creditbalance|paymentrequired|arrearage|accountdeactivated|outofcredits|usagelimitreached)`,
 		class: ClassQuota, source: "https://github.com/MoonshotAI/Kimi-K2/issues/5"},
 	{name: "quota.text", stage: stageQuota,
-		text:  `\bcurrent quota\b|\binsufficient[ _](?:quota|balance|credits?|funds)\b|\bcredit balance\b|\bmore credits\b|\bcan only afford\b|/settings/(?:credits|keys)\b|\bbilling\b|\bpayment required\b|\b(?:monthly|daily|weekly|usage|spend(?:ing)?) (?:usage |token |spend(?:ing)? )?(?:limit|quota|cap)\b|余额不足|欠费`,
+		text:  `\bcurrent quota\b|\binsufficient[ _](?:quota|balance|credits?|funds)\b|\bcredit balance\b|\bmore credits\b|\bcan only afford\b|/settings/(?:credits|keys)\b|\bbilling\b|\bpayment required\b|\b(?:monthly|daily|weekly|usage|spend(?:ing)?) (?:usage |token |spend(?:ing)? )?(?:limit|quota|cap)\b|\bremaining (?:budget|balance|credits?|quota|allowance)\b|余额不足|欠费`,
 		class: ClassQuota, source: "https://github.com/continuedev/continue/issues/11227",
 		note: "OpenRouter, 402: 'Prompt tokens limit exceeded: N > M. To increase, visit ...'"},
 
