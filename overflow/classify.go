@@ -84,10 +84,10 @@ func (ev *evidence) decide() (Result, *row) {
 	}
 	// A 429 is never an overflow and a 402 never anything but money, whatever
 	// else the answer says.
-	switch ev.status {
-	case 429:
+	switch {
+	case ev.status == 429 || ev.bodyStatus == 429: // some gateways answer 500 around a 429
 		return Result{Class: ClassRateLimited}, nil
-	case 402:
+	case ev.status == 402:
 		return Result{Class: ClassQuota}, nil
 	}
 	// Cerebras refuses an overflow with a status alone; from others an empty 413

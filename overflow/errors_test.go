@@ -257,3 +257,32 @@ func TestLearnedWindow(t *testing.T) {
 		assert.Equal(t, c.wantFound, found)
 	}
 }
+
+// TestOrder pins what decides where two things are said at once.
+func TestOrder(t *testing.T) {
+	const long = "prompt is too long: 9 tokens > 8 maximum"
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string
+		class  Class
+	}{
+		{"a 429 before all", 429, long, ClassRateLimited},
+		{"a 429 inside a 500", 500, `{"error":{"code":429,"message":"` + long + `"}}`, ClassRateLimited},
+		{"money before text", 402, long, ClassQuota},
+		{"a rate limit's text before a code", 400, `{"error":{"code":"context_length_exceeded","message":"tokens per minute"}}`, ClassRateLimited},
+		{"a code before a look-alike's text", 400, `{"error":{"code":"context_length_exceeded","message":"max_tokens is too large: 5"}}`, ClassOverflow},
+		{"a code before the status", 413, `{"error":{"code":"token_limit_exceeded","message":"no"}}`, ClassOverflow},
+		{"text before a code about bytes", 413, `{"error":{"type":"request_too_large","message":"` + long + `"}}`, ClassOverflow},
+		{"text before an auth status", 401, long, ClassOverflow},
+		{"text before a server status", 503, long, ClassOverflow},
+		{"the status where nothing else speaks", 413, "no", ClassPayloadTooLarge},
+		{"an echo of the request is not read", 400, `{"error":{"message":"no"},"input":[{"message":"` + long + `"}],"request":{"error":"` + long + `"}}`, ClassInvalidRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := ClassifyResponse(c.status, []byte(c.body))
+			assert.Equal(t, c.class, r.Class, "rule %q", r.Rule)
+			assert.Equal(t, c.class == ClassOverflow, r.Overflow)
+		})
+	}
+}
