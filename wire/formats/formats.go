@@ -6,10 +6,15 @@ import (
 	"context"
 
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
 // All returns the codecs in the order in which they are asked.
-func All() []wire.Codec { return nil }
+func All() []wire.Codec {
+	return []wire.Codec{
+		openaichat.Codec{},
+	}
+}
 
 // Read detects the format of a file by its content and reads it. The error is
 // a [*wire.Error]; it says when no format matches.
