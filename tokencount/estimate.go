@@ -7,6 +7,10 @@ import "unsafe"
 // do not add up.
 const EstimatorID = "text/1"
 
+// longestToken is the length in bytes of the longest token, so that no text can
+// be fewer tokens than one for each.
+const longestToken = 128
+
 // EstimateText returns about how many o200k_base tokens s is. It is
 // deterministic, allocates nothing, takes linear time on any input and is safe
 // for concurrent use. The empty string is 0 tokens; any other is at least 1.
@@ -41,5 +45,5 @@ func EstimateBytes(b []byte) int {
 		copy(padded[:], b[off:])
 		e.block(&padded, 1<<rest-1, off)
 	}
-	return max(1, (e.cost+weightUnit/2)/weightUnit)
+	return max(1, len(b)/longestToken, (e.cost+weightUnit/2)/weightUnit)
 }
