@@ -33,6 +33,9 @@ type Item struct {
 	// Abandoned lists the ids of calls of this message that were never
 	// answered.
 	Abandoned []string
+
+	label string // what [Run] calls it in a transcript, "" for the usual
+	piece bool   // it holds a part of a text that was cut
 }
 
 // Request is what a summarizer is asked for. It is not modified.
@@ -61,11 +64,18 @@ type Request struct {
 	MaxTokens int
 	// Count prices a text in the session's unit; required.
 	Count func(string) int
-	// Correction says what was wrong with the attempt before; empty at first.
+	// Correction says what was wrong with the attempt before, and Failed of what
+	// class that was; empty at first.
 	Correction string
+	Failed     Class
+	// Part says which of Parts the items are when a span had to be cut; both are
+	// 0 when it is whole. [Run] sets them.
+	Part, Parts int
 	// Progress is told how far long work is; may be nil. It must return at
 	// once.
 	Progress func(Progress)
+
+	most int // the tokens that a request may have, as [Run] learned; 0: no bound
 }
 
 // Progress says how far a summarizer is.

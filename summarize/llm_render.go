@@ -1,0 +1,208 @@
+package summarize
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/agentcompact/agentcompact/internal/openaiconv"
+	"github.com/agentcompact/agentcompact/session"
+)
+
+// The fence around a rendered transcript. Both lines occur exactly once in a
+// request, the closing one at the end of the data.
+const (
+	FenceOpen  = "<transcript>"
+	FenceClose = "</transcript>"
+)
+
+var fenceTag = regexp.MustCompile(`(?i)<([\s\x{200b}-\x{200f}\x{2060}\x{feff}]*/?[\s\x{200b}-\x{200f}\x{2060}\x{feff}]*transcript)`)
+
+// fenceSafe makes text harmless inside and beside the fence.
+func fenceSafe(s string) string {
+	return fenceTag.ReplaceAllString(Defuse(s), "<"+zwsp+zwsp+"$1")
+}
+
+// recalled stands for text that was read back from behind a checkpoint.
+const recalled = "[text read back from an earlier span; it is still stored and is not part of this note]"
+
+// transcript renders items one after another. names gives the tool of a call
+// that stands before the first item.
+type transcript struct {
+	names map[string]string
+}
+
+// entry returns the heading, without its mark, and the body of one item.
+// Reasoning is left out, pictures and files are named by reference.
+func (t *transcript) entry(it *Item) (head, body string) {
+	m := it.Message
+	switch {
+	case it.label != "":
+		return it.label, it.Narrative
+	case it.Checkpoint:
+		if body = it.Narrative; body == "" && m != nil {
+			body = m.Text()
+		}
+		return "earlier summary", body
+	case m == nil:
+		return "", ""
+	case it.Recalled:
+		return t.head(it, m), recalled
+	}
+	var b strings.Builder
+	t.parts(&b, m.Parts, false)
+	for _, id := range it.Abandoned {
+		line(&b, "(no result: the call of "+t.name(id)+" was interrupted)")
+	}
+	return t.head(it, m), b.String()
+}
+
+func (t *transcript) head(it *Item, m *session.Message) string {
+	seq := fmt.Sprintf("#%d ", it.Seq)
+	switch m.Role {
+	case session.RoleTool:
+		for _, p := range m.Parts {
+			if r, ok := p.(session.ToolResult); ok && len(m.Parts) == 1 {
+				s := seq + "output of " + t.result(r)
+				if r.IsError {
+					s += ", failed"
+				}
+				return s
+			}
+		}
+		return seq + "output of tools"
+	case session.RoleUser:
+		if m.Source.Kind == session.SourcePlugin {
+			return seq + "note of the software"
+		}
+		return seq + "user"
+	case session.RoleAssistant:
+		return seq + "agent"
+	}
+	return seq + "note of the software"
+}
+
+func (t *transcript) result(r session.ToolResult) string {
+	if r.Name != "" {
+		return inline(r.Name)
+	}
+	return t.name(r.CallID)
+}
+
+func (t *transcript) name(id string) string {
+	if n := t.names[id]; n != "" {
+		return inline(n)
+	}
+	return "a tool"
+}
+
+// inline makes a name fit for a heading.
+func inline(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == '[' || r == ']' {
+			return '_'
+		}
+		return r
+	}, s)
+}
+
+func line(b *strings.Builder, s string) {
+	if s == "" {
+		return
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	b.WriteString(s)
+}
+
+func (t *transcript) parts(b *strings.Builder, parts []session.Part, nested bool) {
+	results := 0
+	for _, p := range parts {
+		if _, ok := p.(session.ToolResult); ok {
+			results++
+		}
+	}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case session.Text:
+			line(b, p.Text)
+		case session.Image, session.File:
+			line(b, openaiconv.Describe(p))
+		case session.ToolCall:
+			if t.names == nil {
+				t.names = map[string]string{}
+			}
+			t.names[p.ID] = p.Name
+			line(b, "calls "+inline(p.Name)+" "+p.Arguments)
+		case session.ToolResult:
+			if results > 1 {
+				s := "output of " + t.result(p)
+				if p.IsError {
+					s += ", failed"
+				}
+				line(b, s+":")
+			}
+			if len(p.Parts) == 0 {
+				line(b, "(no output)")
+			}
+			t.parts(b, p.Parts, true)
+		case session.Opaque:
+			line(b, "["+inline(p.Kind)+" item]")
+		}
+	}
+}
+
+// markBytes is the length of a mark, which is the same in every transcript so
+// that sizes can be planned.
+const markBytes = 4
+
+// fenced returns the items inside the fence. Each begins with a line that
+// carries a mark which no content has, so that no content can pass for another
+// entry.
+func fenced(items []Item) string {
+	heads, bodies := make([]string, len(items)), make([]string, len(items))
+	t := &transcript{}
+	h := sha256.New()
+	for i := range items {
+		head, body := t.entry(&items[i])
+		heads[i], bodies[i] = head, fenceSafe(body)
+		h.Write([]byte(bodies[i]))
+	}
+	sum := h.Sum(nil)
+	var mark string
+	for {
+		mark = "[" + hex.EncodeToString(sum[:markBytes/2])
+		taken := false
+		for _, s := range bodies {
+			taken = taken || strings.Contains(s, mark)
+		}
+		if !taken {
+			break
+		}
+		next := sha256.Sum256(sum)
+		sum = next[:]
+	}
+	var b strings.Builder
+	b.WriteString(FenceOpen)
+	for i := range items {
+		if heads[i] == "" {
+			continue
+		}
+		b.WriteString("\n" + mark + " " + heads[i] + "]\n")
+		b.WriteString(bodies[i])
+	}
+	b.WriteString("\n" + FenceClose)
+	return b.String()
+}
+
+// entryText is one entry as [fenced] writes it, for counting.
+func entryText(t *transcript, it *Item) string {
+	head, body := t.entry(it)
+	if head == "" {
+		return ""
+	}
+	return "\n[" + strings.Repeat("0", markBytes) + " " + head + "]\n" + fenceSafe(body)
+}
