@@ -35,6 +35,8 @@ const Plugin = "compact"
 const (
 	// FormPruned is a tool result that was shortened or masked.
 	FormPruned = "pruned"
+	// FormRecalled is text that was read back from behind a checkpoint.
+	FormRecalled = "recalled"
 )
 
 // CheckpointSource returns the source of the checkpoint of a compaction.

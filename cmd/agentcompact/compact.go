@@ -1,0 +1,366 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/summarize"
+	"github.com/agentcompact/agentcompact/target"
+)
+
+type compactFlags struct {
+	json         bool
+	out          string
+	window       int
+	ratio        float64
+	target       string
+	start, end   int64
+	force        bool
+	conversation int
+	instructions string
+	model        string
+	baseURL      string
+	keyEnv       string
+	fallback     bool
+}
+
+// sizeInfo is the size of a conversation in the command's JSON.
+type sizeInfo struct {
+	Messages int `json:"messages"`
+	Tokens   int `json:"tokens"`
+}
+
+type rangeInfo struct {
+	Start session.Seq `json:"start"`
+	End   session.Seq `json:"end"`
+}
+
+// compacted is what compact prints. Fields may be added, not renamed.
+type compacted struct {
+	Compacted bool `json:"compacted"`
+	// Reason says why nothing was compacted, or what asked for it.
+	Reason     string     `json:"reason"`
+	Code       string     `json:"code,omitempty"`
+	Format     string     `json:"format"`
+	Before     sizeInfo   `json:"before"`
+	After      sizeInfo   `json:"after"`
+	Range      *rangeInfo `json:"range"`
+	Shadowed   int        `json:"shadowed"`
+	Pruned     int        `json:"pruned"`
+	Summarizer string     `json:"summarizer"`
+	Calls      int        `json:"calls"`
+	Usage      *usageInfo `json:"usage,omitempty"`
+	Redacted   int        `json:"redacted"`
+	Problems   []problem  `json:"problems"`
+	Out        string     `json:"out"`
+	Sidecar    string     `json:"sidecar"`
+	Backup     string     `json:"backup,omitempty"`
+	Notes      []string   `json:"notes,omitempty"`
+}
+
+type usageInfo struct {
+	Prompt     int `json:"prompt"`
+	Completion int `json:"completion"`
+	CacheRead  int `json:"cache_read"`
+}
+
+func (a *app) compactCommand() *cobra.Command {
+	var f compactFlags
+	cmd := &cobra.Command{
+		Use:   "compact FILE",
+		Short: "Replace the older part of a transcript by a checkpoint",
+		Long: `compact writes a shorter transcript in the same format, which its agent can
+continue. With --window it acts as an agent with that context window would:
+below 80 % of it there is nothing to do (exit 3). Without, it compacts by hand:
+the recent 16 % of the tokens stay as they are.
+
+What the checkpoint hides goes to a log beside the output, OUT.agentcompact.jsonl.
+A session of our own format is compacted in place, by appending to it; its agent
+may be running.`,
+		Example: `  agentcompact compact session.jsonl
+  agentcompact compact --window 128000 -o short.jsonl session.jsonl
+  agentcompact compact --ratio 0.1 --instructions "keep the API decisions" session.json
+  agentcompact compact --start 12 --end 88 session.jsonl
+  agentcompact compact --model gpt-5-mini --base-url http://localhost:8080/v1 session.jsonl`,
+		Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			return a.compact(cmd.Context(), args[0], &f, cmd.Flags().Changed("start"))
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.StringVarP(&f.out, "output", "o", "", "write the result to `FILE`; the input itself is replaced atomically, with a backup (default: beside the input under the next free name)")
+	fl.IntVar(&f.window, "window", 0, "context window of the agent's model in `TOKENS`: compact only under pressure")
+	fl.Float64Var(&f.ratio, "ratio", 0, "`SHARE` of the tokens that tail and checkpoint together may take, above 0 and below 1")
+	fl.StringVar(&f.target, "target", "", "part of the conversation: `steps|history|full_replace`")
+	fl.Int64Var(&f.start, "start", -1, "first message of the span to replace, by its `SEQ` (see inspect --messages)")
+	fl.Int64Var(&f.end, "end", -1, "last message of the span to replace, by its `SEQ`")
+	fl.BoolVar(&f.force, "force", false, "with --window: compact also below the threshold")
+	fl.IntVar(&f.conversation, "conversation", 0, "which conversation of the file, from 1 (default the first)")
+	fl.StringVar(&f.instructions, "instructions", "", "`TEXT` that tells the summarizer what matters")
+	fl.StringVar(&f.model, "model", "", "write the summary with this `MODEL` of an OpenAI-compatible endpoint")
+	fl.StringVar(&f.baseURL, "base-url", "", "`URL` of the endpoint (default that of OpenAI)")
+	fl.StringVar(&f.keyEnv, "key-env", "OPENAI_API_KEY", "environment `VARIABLE` that holds the key")
+	fl.BoolVar(&f.fallback, "fallback", false, "with --model: use the embedded summarizer when the model fails")
+	return cmd
+}
+
+func (f *compactFlags) check(cmd *cobra.Command) error {
+	set := cmd.Flags().Changed
+	switch {
+	case set("window") && f.window <= 0:
+		return usage("--window must be a number of tokens above 0")
+	case set("ratio") && (f.ratio <= 0 || f.ratio >= 1):
+		return usage("--ratio must be above 0 and below 1")
+	case set("start") != set("end"):
+		return usage("--start and --end go together")
+	case set("start") && (f.start < 0 || f.end < 0):
+		return usage("--start and --end must be seqs of messages: see inspect --messages")
+	case set("start") && (set("window") || set("ratio") || set("target")):
+		return usage("--start and --end name the span themselves: leave --window, --ratio and --target out")
+	case set("window") && set("ratio"):
+		return usage("--window and --ratio are two policies: choose one")
+	case f.force && !set("window"):
+		return usage("--force goes with --window; without it every compaction is by hand")
+	case f.conversation < 0:
+		return usage("--conversation counts from 1")
+	case f.model == "" && (set("base-url") || set("key-env") || f.fallback):
+		return usage("--base-url, --key-env and --fallback go with --model")
+	case set("window") && !f.force && (set("target") || set("instructions")):
+		return usage("--target and --instructions are for compactions by hand: add --force or leave --window out")
+	}
+	if f.target != "" {
+		if _, err := target.Parse(f.target); err != nil {
+			return usage("--target: %v", err)
+		}
+	}
+	return nil
+}
+
+func (a *app) compact(ctx context.Context, path string, f *compactFlags, region bool) error {
+	in, err := load(ctx, path, f.conversation, f.out == "")
+	if err != nil {
+		return err
+	}
+	defer in.session.Close()
+	var target string
+	if in.file != nil {
+		if target, err = in.outPath(f.out); err != nil {
+			return err
+		}
+	} else if f.out != "" && f.out != path {
+		if err := in.copyOwn(ctx, f.out); err != nil {
+			return err
+		}
+		target = f.out
+	} else {
+		target = path
+	}
+	before := in.session.View()
+	out := &compacted{Format: in.format(), Before: sizeOf(before), After: sizeOf(before), Problems: problems(before), Notes: in.notes}
+	e, err := f.engine(before)
+	if err != nil {
+		return err
+	}
+	stop := a.showProgress(&ctx)
+	err = f.run(ctx, e, compact.Agent{Session: in.session}, region, out)
+	stop()
+	var ce *compact.Error
+	if errors.As(err, &ce) && nothing(ce.Code) || err == nil && !out.Compacted {
+		if ce != nil {
+			out.Code, out.Reason = string(ce.Code), ce.Detail
+		}
+		return a.nothing(f, path, out)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w%s", path, err, advice(ce))
+	}
+	after := in.session.View()
+	out.After = sizeOf(after)
+	if in.file != nil {
+		if err := in.write(ctx, target, out); err != nil {
+			return err
+		}
+	} else {
+		out.Out = target
+	}
+	if f.json {
+		return a.json(out)
+	}
+	a.printCompacted(path, out)
+	return nil
+}
+
+// nothing reports whether the code means that there was nothing to do.
+func nothing(c compact.Code) bool {
+	switch c {
+	case compact.BelowThreshold, compact.NothingToCompact, compact.NoProgress, compact.Floor, compact.NotSmaller, compact.BreakerOpen, compact.IsPinned:
+		return true
+	}
+	return false
+}
+
+func advice(e *compact.Error) string {
+	if e == nil || e.Code.Advice() == "" {
+		return ""
+	}
+	return " (" + e.Code.Advice() + ")"
+}
+
+func (a *app) nothing(f *compactFlags, path string, out *compacted) error {
+	if f.json {
+		if err := a.json(out); err != nil {
+			return err
+		}
+	}
+	return &exitError{code: exitNothing, err: fmt.Errorf("%s: nothing to compact: %s", path, out.Reason)}
+}
+
+// defaultTail is the share of the tokens that stays when compacting by hand.
+const defaultTail = 0.16
+
+func (f *compactFlags) engine(v session.View) (*engine.Engine, error) {
+	var o engine.Options
+	switch {
+	case f.window > 0:
+		o.Windows = engine.FixedWindow(f.window)
+	case f.ratio > 0:
+		budget := int(f.ratio * float64(v.SurfaceTokens()))
+		o.Policy.RetainTokens = max(budget*tailShare/100, 1)
+		o.Policy.CheckpointTokens = max(budget-o.Policy.RetainTokens, 1)
+		o.Policy.CheckpointRatio, o.Policy.MinCheckpointTokens = 1, 1
+	default:
+		o.Policy.RetainTokens = max(int(defaultTail*float64(v.SurfaceTokens())), 1)
+	}
+	if f.target == target.FullReplace.String() {
+		o.Policy.RetainRatio, o.Policy.RetainTokens = 0, 0
+		o.Policy.NoTail = true
+	}
+	s, err := f.summarizer(&o)
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(s, &o)
+}
+
+// tailShare is the part of a --ratio budget that the tail has, in percent.
+const tailShare = 50
+
+func (f *compactFlags) summarizer(o *engine.Options) (summarize.Summarizer, error) {
+	embedded := summarize.NewExtractive(nil)
+	if f.model == "" {
+		return embedded, nil
+	}
+	if f.fallback {
+		o.Run.Fallback = embedded
+	}
+	s, err := summarize.NewLLM(summarize.LLMOptions{Model: f.model, BaseURL: f.baseURL, APIKey: os.Getenv(f.keyEnv)})
+	if err != nil {
+		return nil, fmt.Errorf("--model %s: %w", f.model, err)
+	}
+	return s, nil
+}
+
+// run compacts and fills in what came of it.
+func (f *compactFlags) run(ctx context.Context, e *engine.Engine, agent compact.Agent, region bool, out *compacted) error {
+	var r *compact.Result
+	var err error
+	switch {
+	case region:
+		r, err = e.CompactRegion(ctx, agent, session.Seq(f.start), session.Seq(f.end))
+	case f.window > 0 && !f.force:
+		var o *compact.Outcome
+		o, err = e.Consider(ctx, agent, compact.Pressure)
+		if err == nil {
+			r = o.Result
+			out.Pruned = len(o.Pruned)
+			out.Code, out.Reason = string(o.Code), o.Reason
+			out.Compacted = len(o.Pruned) > 0
+			if out.Compacted && r == nil {
+				out.Code, out.Reason = "", "shortening tool results was enough"
+			}
+		}
+	default:
+		opts := &compact.NowOptions{Instructions: f.instructions}
+		if f.target != "" {
+			opts.Target, _ = target.Parse(f.target) // checked
+		}
+		r, err = e.CompactNow(ctx, agent, opts)
+	}
+	if err != nil || r == nil {
+		return err
+	}
+	out.Compacted, out.Code, out.Reason = true, "", string(r.Trigger)
+	out.Range = &rangeInfo{r.Shadowed.Start, r.Shadowed.End}
+	out.Shadowed, out.Summarizer, out.Calls, out.Redacted = len(r.Seqs), r.Summarizer, len(r.Calls), r.Redacted
+	if len(r.Calls) > 0 {
+		out.Usage = new(usageInfo)
+		for _, c := range r.Calls {
+			out.Usage.Prompt += c.Prompt
+			out.Usage.Completion += c.Completion
+			out.Usage.CacheRead += c.CacheRead
+		}
+	}
+	return nil
+}
+
+func sizeOf(v session.View) sizeInfo {
+	n := v.Len()
+	if e, _ := v.Envelope(); e != nil {
+		n += len(e.System)
+	}
+	return sizeInfo{Messages: n, Tokens: v.EnvelopeTokens() + v.SurfaceTokens()}
+}
+
+func (a *app) printCompacted(path string, out *compacted) {
+	fmt.Fprintf(a.stdout, "%s: %d messages, %d tokens → %d messages, %d tokens\n",
+		path, out.Before.Messages, out.Before.Tokens, out.After.Messages, out.After.Tokens)
+	if out.Shadowed > 0 {
+		fmt.Fprintf(a.stdout, "  checkpoint of %d messages by %s", out.Shadowed, out.Summarizer)
+		if out.Calls > 0 {
+			fmt.Fprintf(a.stdout, ", %d calls", out.Calls)
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	if out.Pruned > 0 {
+		fmt.Fprintf(a.stdout, "  %d tool results shortened\n", out.Pruned)
+	}
+	if out.Redacted > 0 {
+		fmt.Fprintf(a.stdout, "  %d secrets replaced by placeholders\n", out.Redacted)
+	}
+	fmt.Fprintf(a.stdout, "  written to %s\n", out.Out)
+	if out.Sidecar != "" {
+		fmt.Fprintf(a.stdout, "  everything that is hidden is in %s\n", out.Sidecar)
+	}
+	if out.Backup != "" {
+		fmt.Fprintf(a.stdout, "  the file as it was is %s\n", out.Backup)
+	}
+	for _, n := range out.Notes {
+		fmt.Fprintln(a.stderr, "note:", n)
+	}
+}
+
+// showProgress draws what the summarizer is doing on a terminal.
+func (a *app) showProgress(ctx *context.Context) (stop func()) {
+	if !a.progress {
+		return func() {}
+	}
+	*ctx = engine.WithProgress(*ctx, func(p summarize.Progress) {
+		line := p.Stage
+		if p.Total > 0 {
+			line += fmt.Sprintf(" %d/%d", p.Done, p.Total)
+		}
+		fmt.Fprintf(a.stderr, "\r\x1b[K%s", line)
+	})
+	return func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/recall"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/toolpairing"
+)
+
+// problem is one pairing problem in the command's JSON.
+type problem struct {
+	Kind   string `json:"kind"`
+	CallID string `json:"call_id"`
+	// At is the seq of the message at fault.
+	At session.Seq `json:"at"`
+}
+
+type messageInfo struct {
+	Seq        session.Seq  `json:"seq"`
+	Role       session.Role `json:"role"`
+	Tokens     int          `json:"tokens"`
+	Calls      []string     `json:"calls"`
+	Results    []string     `json:"results"`
+	Checkpoint bool         `json:"checkpoint,omitempty"`
+	Pinned     bool         `json:"pinned,omitempty"`
+}
+
+type tokenInfo struct {
+	Total  int            `json:"total"`
+	ByRole map[string]int `json:"by_role"`
+}
+
+type checkpointInfo struct {
+	// Seq is the message on the surface; -1 when it is not live.
+	Seq          session.Seq `json:"seq"`
+	ID           string      `json:"id,omitempty"`
+	Trigger      string      `json:"trigger,omitempty"`
+	Live         bool        `json:"live"`
+	Hides        int         `json:"hides"`
+	TokensBefore int         `json:"tokens_before,omitempty"`
+}
+
+// report is what inspect prints. Fields may be added, not renamed.
+type report struct {
+	Format        string           `json:"format"`
+	Container     string           `json:"container,omitempty"`
+	Messages      int              `json:"messages"`
+	SideMessages  int              `json:"side_messages"`
+	Turns         int              `json:"turns"`
+	Steps         int              `json:"steps"`
+	ToolCalls     int              `json:"tool_calls"`
+	ToolResults   int              `json:"tool_results"`
+	Tokens        tokenInfo        `json:"tokens"`
+	Largest       []messageInfo    `json:"largest"`
+	Conversation  int              `json:"conversation"`
+	Conversations int              `json:"conversations"`
+	Checkpoints   []checkpointInfo `json:"checkpoints"`
+	Problems      []problem        `json:"problems"`
+	Notes         []string         `json:"notes,omitempty"`
+	MessageList   []messageInfo    `json:"message_list,omitempty"`
+}
+
+func (a *app) inspectCommand() *cobra.Command {
+	var asJSON, list bool
+	var conversation int
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Say what is in a transcript: messages, turns, calls, tokens, problems",
+		Example: `  agentcompact inspect session.jsonl
+  agentcompact inspect --json session.json | jq .tokens
+  agentcompact inspect --messages --conversation 3 runs.json`,
+		Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if conversation < 0 {
+				return usage("--conversation counts from 1")
+			}
+			in, err := load(cmd.Context(), args[0], conversation, false)
+			if err != nil {
+				return err
+			}
+			defer in.session.Close()
+			r := inspect(in, list)
+			if asJSON {
+				return a.json(r)
+			}
+			return a.printReport(r)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&list, "messages", false, "list every message with seq, role, tokens, calls and results")
+	cmd.Flags().IntVar(&conversation, "conversation", 0, "which conversation of the file, from 1 (default the first)")
+	return cmd
+}
+
+// list0 makes an absent list an empty one in JSON.
+func list0(l []string) []string {
+	if l == nil {
+		return []string{}
+	}
+	return l
+}
+
+func (a *app) json(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+const largestShown = 5
+
+func inspect(in *input, list bool) *report {
+	v := in.session.View()
+	r := &report{
+		Format: in.format(), Conversation: in.index + 1, Conversations: in.conversations(), Notes: in.notes,
+		Tokens:      tokenInfo{Total: v.EnvelopeTokens() + v.SurfaceTokens(), ByRole: map[string]int{}},
+		Checkpoints: []checkpointInfo{}, Problems: problems(v),
+	}
+	if in.file != nil {
+		r.Container = in.file.Container
+		r.SideMessages = in.conv.Side
+	}
+	if e, _ := v.Envelope(); e != nil {
+		r.Messages += len(e.System)
+		if t := v.EnvelopeTokens(); t > 0 {
+			r.Tokens.ByRole["system"] += t
+		}
+	}
+	all := make([]messageInfo, v.Len())
+	for i := range all {
+		n := v.Node(i)
+		all[i] = messageInfo{Seq: n.Seq, Role: n.Role(), Tokens: int(n.Tokens), Calls: list0(n.Calls()), Results: list0(n.Results()),
+			Checkpoint: compact.IsCheckpointSource(n.Source()), Pinned: v.Pinned(n.Seq)}
+		r.Tokens.ByRole[string(n.Role())] += int(n.Tokens)
+		r.ToolCalls += len(n.Calls())
+		r.ToolResults += len(n.Results())
+	}
+	r.Messages += len(all)
+	for _, t := range v.Turns() {
+		if n := v.Node(t.Start); n.Role() == session.RoleUser && n.Source().Kind == session.SourceUser {
+			r.Turns++
+		}
+		r.Steps += len(t.Steps)
+	}
+	if list {
+		r.MessageList = all
+	}
+	r.Largest = slices.Clone(all)
+	slices.SortStableFunc(r.Largest, func(a, b messageInfo) int { return cmp.Compare(b.Tokens, a.Tokens) })
+	r.Largest = r.Largest[:min(largestShown, len(r.Largest))]
+	r.Checkpoints = append(r.Checkpoints, checkpoints(in, v)...)
+	return r
+}
+
+// checkpoints lists those of our log and those that the file itself marks.
+func checkpoints(in *input, v session.View) []checkpointInfo {
+	var out []checkpointInfo
+	known := make(map[session.Seq]bool)
+	for _, e := range recall.List(v) {
+		if e.Pruned {
+			continue
+		}
+		known[e.Seq] = true
+		out = append(out, checkpointInfo{Seq: e.Seq, ID: e.ID, Trigger: string(e.Trigger), Live: e.Live, Hides: len(e.Seqs), TokensBefore: e.Before})
+	}
+	if in.conv != nil {
+		at := make(map[int]session.Seq, len(in.entries))
+		for q, i := range in.entries {
+			at[i] = q
+		}
+		for _, c := range in.conv.Checkpoints {
+			seq, live := at[c.Entry]
+			if !live {
+				seq = session.NoSeq
+			}
+			if known[seq] {
+				continue
+			}
+			_, err := v.Position(seq)
+			out = append(out, checkpointInfo{Seq: seq, Trigger: c.Trigger, Live: live && err == nil, Hides: c.Hides, TokensBefore: c.TokensBefore})
+		}
+	}
+	return out
+}
+
+func problems(v session.View) []problem {
+	out := []problem{}
+	for _, p := range toolpairing.Of(v).Diagnose() {
+		out = append(out, problem{Kind: string(p.Kind), CallID: p.CallID, At: p.Seq})
+	}
+	return out
+}
+
+func (a *app) printReport(r *report) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	format := r.Format
+	if r.Container != "" {
+		format += " (" + r.Container + ")"
+	}
+	row("format", "%s", format)
+	if r.Conversations > 1 {
+		row("conversation", "%d of %d (choose with --conversation N)", r.Conversation, r.Conversations)
+	}
+	side := ""
+	if r.SideMessages > 0 {
+		side = fmt.Sprintf(", and %d that are not live", r.SideMessages)
+	}
+	row("messages", "%d%s", r.Messages, side)
+	row("turns", "%d, with %d steps", r.Turns, r.Steps)
+	row("tool calls", "%d, with %d results", r.ToolCalls, r.ToolResults)
+	var roles []string
+	for _, k := range slices.SortedFunc(maps.Keys(r.Tokens.ByRole), func(a, b string) int { return cmp.Compare(r.Tokens.ByRole[b], r.Tokens.ByRole[a]) }) {
+		roles = append(roles, fmt.Sprintf("%s %d", k, r.Tokens.ByRole[k]))
+	}
+	row("tokens", "about %d: %s", r.Tokens.Total, strings.Join(roles, ", "))
+	var big []string
+	for _, m := range r.Largest {
+		big = append(big, fmt.Sprintf("%d (%s) %d", m.Seq, m.Role, m.Tokens))
+	}
+	if len(big) > 0 {
+		row("largest", "%s", strings.Join(big, ", "))
+	}
+	row("checkpoints", "%d", len(r.Checkpoints))
+	for _, c := range r.Checkpoints {
+		state := "superseded"
+		if c.Live {
+			state = fmt.Sprintf("message %d", c.Seq)
+		}
+		hides := "an unknown number of messages"
+		if c.Hides >= 0 {
+			hides = fmt.Sprintf("%d messages", c.Hides)
+		}
+		row("", "%s %s, hides %s", state, c.Trigger, hides)
+	}
+	row("problems", "%d", len(r.Problems))
+	for _, p := range r.Problems {
+		row("", "%s: call %q at message %d", strings.ReplaceAll(p.Kind, "_", " "), p.CallID, p.At)
+	}
+	for _, n := range r.Notes {
+		row("note", "%s", n)
+	}
+	if len(r.MessageList) > 0 {
+		fmt.Fprintln(w)
+		fmt.Fprintln(w, "SEQ\tROLE\tTOKENS\tCALLS AND RESULTS")
+		for _, m := range r.MessageList {
+			role := string(m.Role)
+			if m.Checkpoint {
+				role += " (checkpoint)"
+			}
+			var ids []string
+			for _, c := range m.Calls {
+				ids = append(ids, "→"+c)
+			}
+			for _, c := range m.Results {
+				ids = append(ids, "←"+c)
+			}
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\n", m.Seq, role, m.Tokens, strings.Join(ids, " "))
+		}
+	}
+	return w.Flush()
+}

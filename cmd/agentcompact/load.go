@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/store/filestore"
+	"github.com/agentcompact/agentcompact/tokencount"
+	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/formats"
+)
+
+// ownFormat is the name of our own session format.
+const ownFormat = "agentcompact"
+
+// input is a transcript that was read, as a session.
+type input struct {
+	path string
+	info fs.FileInfo
+	// file and conv are nil for a session of our own format.
+	file  *wire.File
+	conv  *wire.Conversation
+	index int // of conv in file
+	// session is the conversation. entries maps events of it to the entries of
+	// conv that they are.
+	session *session.Session
+	entries map[session.Seq]int
+	// restored tells that the session came from the log beside the file.
+	restored bool
+	notes    []string
+}
+
+func (in *input) format() string {
+	if in.file == nil {
+		return ownFormat
+	}
+	return in.file.Format
+}
+
+func (in *input) conversations() int {
+	if in.file == nil {
+		return 1
+	}
+	return len(in.file.Conversations)
+}
+
+func sessionOptions() *session.Options {
+	return &session.Options{Pricer: tokencount.NewPricer(nil)}
+}
+
+// load reads the file. conversation counts from 1; 0 means the first one.
+func load(ctx context.Context, path string, conversation int, write bool) (*input, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory: name a transcript file in it", path)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if own, err := isOwn(path); err != nil {
+		return nil, fileError(path, err)
+	} else if own {
+		if conversation > 1 {
+			return nil, usage("%s has one conversation, not %d", path, conversation)
+		}
+		return loadOwn(ctx, path, info, write)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	f, err := formats.Read(ctx, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if conversation == 0 {
+		conversation = 1
+	}
+	if conversation < 1 || conversation > len(f.Conversations) {
+		return nil, usage("%s has %d conversations: --conversation must be from 1 to %d", path, len(f.Conversations), len(f.Conversations))
+	}
+	in := &input{path: path, info: info, file: f, index: conversation - 1, conv: f.Conversations[conversation-1], notes: f.Notes}
+	if err := in.open(ctx); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// open makes the session of a foreign file: from the log beside it, if that
+// matches, or else from the file alone.
+func (in *input) open(ctx context.Context) error {
+	if ok, err := in.openSidecar(ctx); ok || err != nil {
+		return err
+	}
+	s, err := session.Open(ctx, session.NewMemoryStore(), sessionOptions())
+	if err != nil {
+		return err
+	}
+	seqs, err := wire.Import(ctx, s, in.conv)
+	if err != nil {
+		return fmt.Errorf("%s: %w", in.path, err)
+	}
+	in.session = s
+	in.entries = make(map[session.Seq]int, len(seqs))
+	for i, q := range seqs {
+		in.entries[q] = i
+	}
+	return nil
+}
+
+func isOwn(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	return filestore.Detect(head[:n]), nil
+}
+
+func loadOwn(ctx context.Context, path string, info fs.FileInfo, write bool) (*input, error) {
+	in := &input{path: path, info: info}
+	store, err := filestore.Open(path, &filestore.Options{ReadOnly: !write, Cut: func(c filestore.Cut) {
+		in.notes = append(in.notes, fmt.Sprintf("the remains of an unfinished write were cut off the end: %+v", c))
+	}})
+	if err != nil {
+		return nil, ownError(path, err)
+	}
+	s, err := session.Open(ctx, store, sessionOptions())
+	if err != nil {
+		_ = store.Close()
+		return nil, ownError(path, err)
+	}
+	in.session = s
+	return in, nil
+}
+
+func ownError(path string, err error) error {
+	var damage *filestore.DamageError
+	if errors.As(err, &damage) {
+		return fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return fileError(path, err)
+}
+
+// fileError words an error of the file system: what, where, what to do.
+func fileError(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist", path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: no permission: check the owner and mode of the file and of its folder", path)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// changed reports whether the file is not what it was when it was read.
+func (in *input) changed() (bool, error) {
+	now, err := os.Stat(in.path)
+	if err != nil {
+		return false, fileError(in.path, err)
+	}
+	return now.Size() != in.info.Size() || !now.ModTime().Equal(in.info.ModTime()), nil
+}
+
+// items returns the surface in terms of the file.
+func (in *input) items() ([]wire.Item, error) {
+	v := in.session.View()
+	h := compact.HistoryAt(v)
+	items := make([]wire.Item, v.Len())
+	for i := range items {
+		n := v.Node(i)
+		if e, ok := in.entries[n.Seq]; ok {
+			items[i] = wire.Item{Entry: e}
+			continue
+		}
+		m, err := v.Message(i)
+		if err != nil {
+			return nil, err
+		}
+		items[i] = wire.Item{Entry: -1, Message: m}
+		run, _, err := v.Run(n.Seq)
+		if err != nil {
+			continue
+		}
+		if e, ok := in.entries[run[0]]; ok && len(run) == 1 && m.Source.Form == compact.FormPruned {
+			items[i].Entry = e // the same message, shorter
+			continue
+		}
+		if compact.IsCheckpointSource(m.Source) {
+			items[i].Compaction = in.compaction(v, h, n.Seq, run)
+		}
+	}
+	return items, nil
+}
+
+func (in *input) compaction(v session.View, h compact.History, seq session.Seq, run []session.Seq) *wire.Compaction {
+	m, _ := v.Event(seq)
+	c := &wire.Compaction{Time: m.Time}
+	for _, q := range run {
+		if e, ok := in.entries[q]; ok {
+			c.Shadowed = append(c.Shadowed, e)
+		}
+	}
+	for i := range h.Attempts {
+		a := &h.Attempts[i]
+		if a.Checkpoint != seq {
+			continue
+		}
+		c.ID, c.Auto = a.Start.ID, a.Start.Trigger.Auto()
+		if a.End != nil {
+			c.TokensBefore, c.TokensAfter = a.End.Before, a.End.After
+		}
+		if ev, err := v.Event(a.Summary); err == nil {
+			if p, err := compact.Decode(ev); err == nil {
+				c.Narrative = p.(compact.SummaryEvent).Text
+			}
+		}
+	}
+	if c.Time.IsZero() {
+		c.Time = time.Now()
+	}
+	return c
+}

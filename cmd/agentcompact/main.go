@@ -1,0 +1,115 @@
+// Command agentcompact inspects and compacts transcripts of LLM agents.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Exit codes. Scripts rely on them.
+const (
+	exitOK      = 0
+	exitFailed  = 1 // stderr says what, where, and what to do
+	exitUsage   = 2
+	exitNothing = 3 // nothing to compact; the message says why
+)
+
+// app is what a run of the command has of its surroundings.
+type app struct {
+	stdout, stderr io.Writer
+	// progress reports whether stderr is a terminal that long work may draw on.
+	progress bool
+}
+
+// exitError carries an exit code; its message has been printed when quiet.
+type exitError struct {
+	code  int
+	err   error
+	quiet bool
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a := &app{stdout: os.Stdout, stderr: os.Stderr, progress: term.IsTerminal(int(os.Stderr.Fd()))}
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run executes the command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var e *exitError
+	if !errors.As(err, &e) {
+		e = &exitError{code: exitFailed, err: err}
+	}
+	if !e.quiet {
+		fmt.Fprintln(a.stderr, "agentcompact:", err)
+	}
+	if e.code == exitUsage {
+		fmt.Fprintln(a.stderr, "Run 'agentcompact --help' or 'agentcompact COMMAND --help' for usage.")
+	}
+	return e.code
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "agentcompact",
+		Short: "Keep a long LLM agent session inside its context window",
+		Long: `agentcompact reads the transcript of an LLM agent, replaces the older part of
+it by one checkpoint, and writes the result in the same format. It works
+offline: without --model the checkpoint is written by the embedded summarizer.
+Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
+		Example: `  agentcompact inspect session.jsonl
+  agentcompact compact --window 128000 session.jsonl
+  agentcompact compact --ratio 0.2 -o short.json session.json`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &exitError{code: exitUsage, err: fmt.Errorf("%s: %w", cmd.CommandPath(), err)}
+	})
+	root.AddCommand(a.inspectCommand(), a.compactCommand(), a.versionCommand())
+	root.CompletionOptions.HiddenDefaultCmd = false
+	return root
+}
+
+// oneFile is the argument check of commands that take one file.
+func oneFile(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return usage("%s: name a transcript file", cmd.CommandPath())
+	case 1:
+		return nil
+	}
+	return usage("%s: one file at a time, got %d arguments", cmd.CommandPath(), len(args))
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/store/filestore"
+	"github.com/agentcompact/agentcompact/wire"
+)
+
+// The log beside a compacted transcript is a session of our own format with all
+// that the transcript hides. Formats without a place for a typed source need it
+// to tell a checkpoint from a text that a user wrote: the log's surface is
+// compared with the transcript message by message, by content hash.
+
+// typeSource is the event that names the transcript; it comes last in the log.
+const typeSource session.Type = "transcript/source"
+
+type sourceEvent struct {
+	Format       string `json:"format"`
+	Conversation int    `json:"conversation"`
+	// SHA256 is that of the transcript when it was written.
+	SHA256 string `json:"sha256"`
+	// Hashes are the content hashes of the surface, in order.
+	Hashes []string `json:"hashes"`
+}
+
+func sidecarPath(path string) string { return path + ".agentcompact.jsonl" }
+
+// writeSidecar writes the session's log to a temporary file.
+func (in *input) writeSidecar(ctx context.Context, path string, transcript []byte) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".agentcompact-*")
+	if err != nil {
+		return "", fileError(filepath.Dir(path), err)
+	}
+	tmp := f.Name()
+	if err := f.Close(); err != nil {
+		return tmp, fileError(tmp, err)
+	}
+	if err := in.fillSidecar(ctx, tmp, transcript); err != nil {
+		_ = os.Remove(tmp)
+		return "", fmt.Errorf("write the log %s: %w", path, err)
+	}
+	return tmp, nil
+}
+
+func (in *input) fillSidecar(ctx context.Context, tmp string, transcript []byte) error {
+	store, err := filestore.Open(tmp, nil)
+	if err != nil {
+		return err
+	}
+	s, err := copySession(ctx, in.session, store)
+	if err != nil {
+		_ = store.Close()
+		return err
+	}
+	defer s.Close()
+	sum := sha256.Sum256(transcript)
+	src := sourceEvent{Format: in.format(), Conversation: in.index + 1, SHA256: hex.EncodeToString(sum[:])}
+	v := s.View()
+	for i := range v.Len() {
+		m, err := v.Message(i)
+		if err != nil {
+			return err
+		}
+		src.Hashes = append(src.Hashes, contentHash(m))
+	}
+	data, err := json.Marshal(src)
+	if err != nil {
+		return err
+	}
+	_, err = s.Record(ctx, session.Raw{Type: typeSource, Data: data, Ignorable: true})
+	return err
+}
+
+// contentHash identifies a message by what a model sees of it.
+func contentHash(m *session.Message) string {
+	c := session.Message{Role: m.Role, Name: m.Name, Parts: plainParts(m.Parts)}
+	b, _ := c.MarshalJSON()
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:12])
+}
+
+// plainParts leaves out what the same content may have in one reading and not
+// in another: the provider's own forms.
+func plainParts(parts []session.Part) []session.Part {
+	out := make([]session.Part, 0, len(parts))
+	for _, p := range parts {
+		switch p := p.(type) {
+		case session.Image:
+			p.Raw = nil
+			out = append(out, p)
+		case session.File:
+			p.Raw = nil
+			out = append(out, p)
+		case session.Reasoning:
+		case session.ToolCall:
+			p.Raw = nil
+			out = append(out, p)
+		case session.ToolResult:
+			p.Name, p.Parts = "", plainParts(p.Parts)
+			out = append(out, p)
+		default:
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// openSidecar continues the session of the log beside the file, if the file
+// starts with that log's surface; entries behind it are appended. Otherwise the
+// file alone counts, and a note says so.
+func (in *input) openSidecar(ctx context.Context) (bool, error) {
+	path := sidecarPath(in.path)
+	if free(path) {
+		return false, nil
+	}
+	note := func(format string, args ...any) (bool, error) {
+		in.notes = append(in.notes, fmt.Sprintf("the log %s is not used: %s", path, fmt.Sprintf(format, args...)))
+		return false, nil
+	}
+	store, err := filestore.Open(path, &filestore.Options{ReadOnly: true})
+	if err != nil {
+		return note("%v", err)
+	}
+	defer store.Close()
+	old, err := session.Open(ctx, store, sessionOptions())
+	if err != nil {
+		return note("%v", err)
+	}
+	src, ok := lastSource(old.View())
+	switch {
+	case !ok:
+		return note("it names no transcript")
+	case src.Conversation != in.index+1:
+		return false, nil
+	case src.Format != in.format():
+		return note("it belongs to a transcript of format %s", src.Format)
+	}
+	v := old.View()
+	entries, ok := in.match(v)
+	if !ok {
+		return note("the transcript is not the one that it was written for")
+	}
+	s, err := copySession(ctx, old, session.NewMemoryStore())
+	if err != nil {
+		return note("%v", err)
+	}
+	if rest := in.conv.Entries[v.Len():]; len(rest) > 0 {
+		seqs, err := wire.Import(ctx, s, &wire.Conversation{Entries: rest})
+		if err != nil {
+			return false, err
+		}
+		for i, q := range seqs {
+			entries[q] = v.Len() + i
+		}
+	}
+	in.session, in.entries, in.restored = s, entries, true
+	return true, nil
+}
+
+func lastSource(v session.View) (sourceEvent, bool) {
+	for e := range v.Backward() {
+		if e.Type != typeSource {
+			continue
+		}
+		body, err := e.Body()
+		if err != nil {
+			return sourceEvent{}, false
+		}
+		var src sourceEvent
+		err = json.Unmarshal(body.(*session.Raw).Data, &src)
+		return src, err == nil
+	}
+	return sourceEvent{}, false
+}
+
+// match compares the surface with the entries one by one.
+func (in *input) match(v session.View) (map[session.Seq]int, bool) {
+	if v.Len() > len(in.conv.Entries) {
+		return nil, false
+	}
+	entries := make(map[session.Seq]int, v.Len())
+	for i := range v.Len() {
+		m, err := v.Message(i)
+		if err != nil || contentHash(m) != contentHash(&in.conv.Entries[i].Message) {
+			return nil, false
+		}
+		entries[v.Node(i).Seq] = i
+	}
+	return entries, true
+}

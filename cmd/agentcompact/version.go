@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agentcompact/agentcompact/session"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  agentcompact version",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v, goVersion := "(unknown)", ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				v, goVersion = info.Main.Version, info.GoVersion
+			}
+			_, err := fmt.Fprintf(a.stdout, "agentcompact %s, session format %d, %s\n", v, session.FormatVersion, goVersion)
+			return err
+		},
+	}
+}

@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/toolpairing"
+)
+
+// consider carries an automatic decision out. Why nothing was committed comes
+// back as an error, also where that is no failure.
+func (e *Engine) consider(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
+	s := agent.Session
+	if d.policy.ResultCap > 0 {
+		pruned, err := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
+			return e.oversized(s, v, v.Len(), d.policy.ResultCap)
+		})
+		if err != nil {
+			return err
+		}
+		if len(pruned) > 0 {
+			out.Pruned = append(out.Pruned, pruned...)
+			d.view = s.View()
+			d.tokens = Estimate(d.view)
+		}
+	}
+	if d.trigger == compact.Pressure && d.tokens < d.threshold {
+		return fail(compact.BelowThreshold, "%d tokens are below the threshold of %d", d.tokens, d.threshold)
+	}
+	if err := e.free(s); err != nil {
+		return err
+	}
+	if d.trigger == compact.Pressure {
+		if err := e.held(compact.HistoryOf(s), d.view, d.threshold); err != nil {
+			return err
+		}
+	}
+	if d.trigger == compact.ContextOverflow {
+		return e.overflow(ctx, agent, d, out)
+	}
+	return e.pressure(ctx, agent, d, out)
+}
+
+// base is what ratios of the tail are a share of.
+func (d decision) base() int {
+	if d.window > 0 {
+		return d.window
+	}
+	return d.threshold
+}
+
+func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
+	s := agent.Session
+	wanted := d.policy.tail(d.base())
+	if !e.opts.Prune.Off {
+		enough := false
+		pruned, err := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
+			protect := e.opts.Prune.ProtectTokens
+			if protect == 0 {
+				protect = max(wanted.tokens, 0)
+			}
+			list, ok, err := e.relieve(s, v, protect, Estimate(v), d.threshold)
+			enough = ok
+			return list, err
+		})
+		if err != nil {
+			return err
+		}
+		out.Pruned = append(out.Pruned, pruned...)
+		if len(pruned) > 0 && enough {
+			return nil
+		}
+	}
+	// What would remain must leave room for a checkpoint below the threshold;
+	// a tail that is too large by itself has its results shortened.
+	sp, err := choose(s.View(), wanted, 0, nil)
+	if left := remaining(s.View(), sp); left+minimumCheckpoint >= d.threshold {
+		pruned, perr := e.shrinkTail(ctx, agent, d.threshold, sp)
+		if perr != nil {
+			return perr
+		}
+		out.Pruned = append(out.Pruned, pruned...)
+		if len(pruned) > 0 {
+			if total(s.View()) < d.threshold {
+				return nil
+			}
+			sp, err = choose(s.View(), wanted, 0, nil)
+		}
+	}
+	if err != nil {
+		var none *compact.Error
+		v := s.View()
+		if errors.As(err, &none) && none.Code == compact.NothingToCompact && wanted.tokens >= 0 {
+			// There is pressure, and what counts in tokens is the tail itself.
+			return e.floor(v, d, wanted)
+		}
+		return err
+	}
+	if left := remaining(s.View(), sp); left+minimumCheckpoint >= d.threshold {
+		return e.floor(s.View(), d, wanted)
+	}
+	out.Result, err = e.attempt(ctx, agent, job{
+		trigger: compact.Pressure, limit: d.threshold,
+		choose: func(v session.View) (span, error) { return choose(v, wanted, 0, nil) },
+	})
+	return err
+}
+
+// minimumCheckpoint is the room below which no checkpoint is tried.
+const minimumCheckpoint = 16
+
+// remaining is what envelope, kept messages and tail cost when the span is gone.
+func remaining(v session.View, sp span) int { return total(v) - sp.tokens }
+
+// floor words why pressure cannot be relieved.
+func (e *Engine) floor(v session.View, d decision, wanted tail) error {
+	x := toolpairing.Of(v)
+	newest := x.Before(max(v.Len()-1, 0))
+	pins := 0
+	for i := range newest {
+		if v.Pinned(v.Node(i).Seq) {
+			pins += int(v.Node(i).Tokens)
+		}
+	}
+	unit := v.Tokens(newest, v.Len())
+	if least := v.EnvelopeTokens() + pins + unit; least >= d.threshold {
+		return fail(compact.Floor, "envelope (%d tokens), pins (%d) and newest unit (%d) alone are not below the threshold of %d",
+			v.EnvelopeTokens(), pins, unit, d.threshold)
+	}
+	return fail(compact.NoProgress, "with a tail of %s, compacting would not bring the session below the threshold of %d", wanted, d.threshold)
+}
+
+// shrinkTail shortens the results behind the span, the largest first, until a
+// checkpoint has room below the threshold. It commits nothing when that cannot
+// be reached.
+func (e *Engine) shrinkTail(ctx context.Context, agent compact.Agent, threshold int, sp span) ([]compact.Pruned, error) {
+	s := agent.Session
+	room := threshold - minimumCheckpoint - max(threshold/20, 1)
+	return e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
+		list, err := e.results(v, v.Len())
+		if err != nil {
+			return nil, err
+		}
+		var tailResults []int
+		for _, i := range list {
+			if i >= sp.end {
+				tailResults = append(tailResults, i)
+			}
+		}
+		return e.fitResults(s, v, tailResults, remaining(v, sp)-room)
+	})
+}
+
+func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
+	s := agent.Session
+	newest := tail{tokens: 0}
+	if d.policy.RetainMessages > 0 && d.policy.RetainTokens == 0 {
+		newest = tail{tokens: -1, messages: d.policy.RetainMessages}
+		if _, err := choose(s.View(), newest, 0, nil); err != nil {
+			newest = tail{tokens: 0}
+		}
+	}
+	if !e.opts.Prune.Off {
+		pruned, err := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
+			return e.oversized(s, v, protectedFrom(v, 0), e.opts.Prune.OversizedTokens)
+		})
+		if err != nil {
+			return err
+		}
+		out.Pruned = append(out.Pruned, pruned...)
+	}
+	// The window is the only mark; without one any reduction is worth a try.
+	limit := 0
+	if d.window > 0 {
+		limit = d.window - min(d.policy.ReserveOutput, d.window/2)
+		sp, err := choose(s.View(), newest, 0, nil)
+		if left := remaining(s.View(), sp); left+minimumCheckpoint >= limit {
+			pruned, perr := e.shrinkTail(ctx, agent, limit, sp)
+			if perr != nil {
+				return perr
+			}
+			out.Pruned = append(out.Pruned, pruned...)
+			if err != nil && len(pruned) > 0 {
+				return nil
+			}
+			if left = remaining(s.View(), sp); left+minimumCheckpoint >= limit {
+				limit = 0 // it cannot be reached: reduce what can be reduced
+			}
+		}
+	} else if _, err := choose(s.View(), newest, 0, nil); err != nil {
+		pruned, perr := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
+			return e.oversized(s, v, v.Len(), e.opts.Prune.OversizedTokens)
+		})
+		out.Pruned = append(out.Pruned, pruned...)
+		if perr != nil {
+			return perr
+		}
+		if len(pruned) > 0 {
+			return nil
+		}
+	}
+	var err error
+	out.Result, err = e.attempt(ctx, agent, job{
+		trigger: compact.ContextOverflow, limit: limit,
+		choose: func(v session.View) (span, error) { return choose(v, newest, 0, nil) },
+	})
+	return err
+}

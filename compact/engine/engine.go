@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/summarize"
+)
+
+// Engine is the default service. It is safe for concurrent use and serves any
+// number of sessions.
+type Engine struct {
+	summarizer summarize.Summarizer
+	opts       Options
+
+	warned sync.Map // routes without a window that were logged
+}
+
+var (
+	_ compact.Service    = (*Engine)(nil)
+	_ compact.Considerer = (*Engine)(nil)
+	_ compact.Manual     = (*Engine)(nil)
+)
+
+// New returns an engine that writes its checkpoints with s. The error names the
+// option that does not fit.
+func New(s summarize.Summarizer, opts *Options) (*Engine, error) {
+	if s == nil {
+		return nil, errors.New("engine: a summarizer is required")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	return &Engine{summarizer: s, opts: o}, nil
+}
+
+// CompactIfNeeded implements [compact.Service].
+func (e *Engine) CompactIfNeeded(ctx context.Context, agent compact.Agent, trigger compact.Trigger) (*compact.Result, error) {
+	out, err := e.Consider(ctx, agent, trigger)
+	if err != nil {
+		return nil, err
+	}
+	return out.Result, nil
+}
+
+// Consider implements [compact.Considerer].
+func (e *Engine) Consider(ctx context.Context, agent compact.Agent, trigger compact.Trigger) (*compact.Outcome, error) {
+	if trigger != compact.Pressure && trigger != compact.ContextOverflow {
+		return nil, fmt.Errorf("compaction: trigger %q is not automatic: want %q or %q", trigger, compact.Pressure, compact.ContextOverflow)
+	}
+	if agent.Session == nil {
+		return nil, errors.New("compaction: agent has no session")
+	}
+	if err := cancelled(ctx); err != nil {
+		return nil, err
+	}
+	if e.opts.AutoOff {
+		v := agent.Session.View()
+		return &compact.Outcome{Code: compact.AutoOff, Reason: "automatic compaction is switched off",
+			Tokens: Estimate(v), After: Estimate(v), GenerationBefore: v.Generation(), GenerationAfter: v.Generation()}, nil
+	}
+	ready, busy, err := e.applyBackground(ctx, agent, trigger == compact.ContextOverflow)
+	if err != nil {
+		return nil, err
+	}
+	if ready != nil {
+		v := agent.Session.View()
+		return &compact.Outcome{Result: ready, Tokens: ready.Before, After: Estimate(v), RetryUseful: true,
+			GenerationBefore: ready.GenerationBefore, GenerationAfter: v.Generation()}, nil
+	}
+	d, err := e.decide(agent, trigger)
+	if err != nil {
+		return nil, err
+	}
+	out := &compact.Outcome{Tokens: d.tokens, Threshold: d.threshold, Window: d.window, After: d.tokens,
+		GenerationBefore: d.view.Generation(), GenerationAfter: d.view.Generation()}
+	if busy {
+		out.Code, out.Reason = compact.Busy, "a summary is being made in the background"
+		return out, nil
+	}
+	err = e.consider(ctx, agent, d, out)
+	v := agent.Session.View()
+	out.GenerationAfter, out.After = v.Generation(), Estimate(v)
+	if out.Result != nil {
+		out.After = out.Result.After
+	}
+	out.RetryUseful = out.GenerationAfter != out.GenerationBefore && out.After < out.Tokens
+	var ce *compact.Error
+	if errors.As(err, &ce) {
+		ce.Written = ce.Written || len(out.Pruned) > 0
+		if quiet(ce.Code) {
+			out.Code, out.Reason = ce.Code, ce.Detail
+			return out, nil
+		}
+		if trigger == compact.ContextOverflow && out.RetryUseful {
+			// Pruning alone made room: the request is worth another try.
+			e.opts.Logger.Warn("compaction failed after pruning", "error", err)
+			out.Code, out.Reason = ce.Code, ce.Error()
+			return out, nil
+		}
+	}
+	return out, err
+}
+
+// quiet reports whether the code is an answer rather than a failure of an
+// automatic compaction.
+func quiet(c compact.Code) bool {
+	switch c {
+	case compact.BelowThreshold, compact.NothingToCompact, compact.AutoOff, compact.NoProgress, compact.BreakerOpen, compact.Floor:
+		return true
+	}
+	return false
+}
+
+// CompactRegion implements [compact.Service].
+func (e *Engine) CompactRegion(ctx context.Context, agent compact.Agent, start, end session.Seq) (*compact.Result, error) {
+	if agent.Session == nil {
+		return nil, errors.New("compaction: agent has no session")
+	}
+	if _, _, err := e.applyBackground(ctx, agent, false); err != nil {
+		return nil, err
+	}
+	return e.attempt(ctx, agent, job{trigger: compact.Region, choose: func(v session.View) (span, error) {
+		return region(v, start, end)
+	}})
+}
+
+// CompactNow implements [compact.Manual].
+func (e *Engine) CompactNow(ctx context.Context, agent compact.Agent, opts *compact.NowOptions) (*compact.Result, error) {
+	if agent.Session == nil {
+		return nil, errors.New("compaction: agent has no session")
+	}
+	if opts == nil {
+		opts = new(compact.NowOptions)
+	}
+	if _, _, err := e.applyBackground(ctx, agent, false); err != nil {
+		return nil, err
+	}
+	j := e.now(agent, *opts)
+	return e.attempt(ctx, agent, j)
+}
+
+// now is the job of a compaction by hand.
+func (e *Engine) now(agent compact.Agent, opts compact.NowOptions) job {
+	provider, model := agent.Route()
+	p := e.opts.policy(provider, model)
+	window, _ := e.window(agent)
+	return job{
+		trigger: compact.Now, target: opts.Target, instructions: opts.Instructions, policy: p.signature(),
+		choose: func(v session.View) (span, error) {
+			base := window
+			if base == 0 {
+				base = v.EnvelopeTokens() + v.SurfaceTokens()
+			}
+			return choose(v, p.tail(base), opts.Target, opts.Keep)
+		},
+	}
+}
+
+func cancelled(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return &compact.Error{Code: compact.Cancelled, Node: session.NoSeq, Err: err}
+	}
+	return nil
+}
+
+func fail(code compact.Code, format string, args ...any) *compact.Error {
+	return &compact.Error{Code: code, Node: session.NoSeq, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/summarize"
+	"github.com/agentcompact/agentcompact/toolpairing"
+)
+
+// request makes what the summarizer is asked, with secrets replaced, and the
+// same items as they were before any pruning, for the ledger.
+func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.Item, error) {
+	v, s := a.view, a.agent.Session
+	x := toolpairing.Of(v)
+	provider, model := a.agent.Route()
+	envelope, _ := v.Envelope()
+	req := &summarize.Request{
+		ID: a.id, Provider: provider, Model: model, Envelope: envelope, Head: a.span.start == 0 && len(a.span.keep) == 0,
+		Target: a.target, Instructions: a.instructions, Count: counter(s.Pricer()), Progress: progressOf(ctx),
+	}
+	keep := setOf(a.span.keep)
+	history := compact.HistoryOf(s)
+	var originals []summarize.Item
+	for i := a.span.start; i < a.span.end; i++ {
+		n := v.Node(i)
+		if keep[n.Seq] {
+			continue
+		}
+		if err := cancelled(ctx); err != nil {
+			return nil, nil, err
+		}
+		m, err := v.Message(i)
+		if err != nil {
+			return nil, nil, &compact.Error{Code: compact.SummaryFailed, Node: n.Seq, Detail: "read message", Err: err}
+		}
+		it := summarize.Item{Seq: n.Seq, Message: m, Tokens: int(n.Tokens), Recalled: n.Source().Form == compact.FormRecalled}
+		for k, id := range n.Calls() {
+			if _, ok := x.Answered(i, k); !ok && !x.Running(i, k) {
+				it.Abandoned = append(it.Abandoned, id)
+			}
+		}
+		if compact.IsCheckpointSource(n.Source()) {
+			it.Checkpoint = true
+			var ledger *summarize.Ledger
+			it.Narrative, ledger = recorded(v, history, n, m)
+			req.Prior = summarize.Merge(req.Prior, ledger)
+		}
+		redacted, hits := a.e.opts.Redactor.Message(m)
+		if hits > 0 {
+			it.Message, req.Head = redacted, false
+		}
+		it.Narrative, _ = a.e.opts.Redactor.Redact(it.Narrative)
+		req.Items = append(req.Items, it)
+		orig := it
+		orig.Message = original(v, n, m)
+		originals = append(originals, orig)
+	}
+	budget := a.budget()
+	req.MaxTokens = max(budget*narrativeShare/100, 1)
+	return req, originals, nil
+}
+
+// narrativeShare is the part of a checkpoint's budget that the narrative may
+// take, in percent; the ledger has the rest.
+const narrativeShare = 50
+
+// counter prices a text in the unit of the session.
+func counter(p session.Pricer) func(string) int {
+	return func(text string) int {
+		m := session.UserText(text)
+		return p.Price(&m)
+	}
+}
+
+// recorded returns narrative and ledger of an earlier checkpoint. One that we
+// did not write has its text as narrative.
+func recorded(v session.View, h compact.History, n session.Node, m *session.Message) (string, *summarize.Ledger) {
+	a := h.Find(n.Source().Ref)
+	if a == nil || a.Summary == session.NoSeq {
+		return m.Text(), nil
+	}
+	ev, err := v.Event(a.Summary)
+	if err != nil {
+		return m.Text(), nil
+	}
+	payload, err := compact.Decode(ev)
+	sum, ok := payload.(compact.SummaryEvent)
+	if err != nil || !ok {
+		return m.Text(), nil
+	}
+	var ledger summarize.Ledger
+	if len(sum.Ledger) == 0 || json.Unmarshal(sum.Ledger, &ledger) != nil {
+		return sum.Text, nil
+	}
+	return sum.Text, &ledger
+}
+
+// original returns the message that a pruned one stands for, and m for any
+// other.
+func original(v session.View, n session.Node, m *session.Message) *session.Message {
+	seq := n.Seq
+	for m.Source.Form == compact.FormPruned {
+		run, _, err := v.Run(seq)
+		if err != nil || len(run) != 1 {
+			return m
+		}
+		seq = run[0]
+		ev, err := v.Event(seq)
+		if err != nil {
+			return m
+		}
+		orig, err := ev.Message()
+		if err != nil {
+			return m
+		}
+		m = orig
+	}
+	return m
+}
+
+// redactLedger replaces secrets in everything that the ledger quotes.
+func (e *Engine) redactLedger(l *summarize.Ledger) (*summarize.Ledger, int) {
+	if l.Empty() {
+		return l, 0
+	}
+	b, err := json.Marshal(l)
+	if err != nil {
+		return l, 0
+	}
+	var tree any
+	if json.Unmarshal(b, &tree) != nil {
+		return l, 0
+	}
+	hits := 0
+	var walk func(any) any
+	walk = func(x any) any {
+		switch x := x.(type) {
+		case string:
+			s, n := e.opts.Redactor.Redact(x)
+			hits += n
+			return s
+		case []any:
+			for i := range x {
+				x[i] = walk(x[i])
+			}
+		case map[string]any:
+			for k := range x {
+				x[k] = walk(x[k])
+			}
+		}
+		return x
+	}
+	tree = walk(tree)
+	if hits == 0 {
+		return l, 0
+	}
+	b, err = json.Marshal(tree)
+	out := new(summarize.Ledger)
+	if err != nil || json.Unmarshal(b, out) != nil {
+		return nil, hits // rather no ledger than a secret
+	}
+	return out, hits
+}
+
+// tailText is what stays visible behind the span.
+func (a *attempt) tailText() string {
+	var b strings.Builder
+	for i := a.span.end; i < a.view.Len(); i++ {
+		m, err := a.view.Message(i)
+		if err != nil {
+			continue
+		}
+		b.WriteString(m.Text())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// offload hands the folded text to the host and returns where it can be found,
+// empty when it was not stored.
+func (a *attempt) offload(ctx context.Context, items []summarize.Item) string {
+	var b strings.Builder
+	for _, it := range items {
+		writeTranscript(&b, it.Seq, it.Message)
+	}
+	text, _ := a.e.opts.Redactor.Redact(b.String())
+	name, err := a.e.opts.Offload(ctx, a.id, []byte(text))
+	if err != nil {
+		a.e.opts.Logger.Warn("folded text was not stored", "id", a.id, "error", err)
+		return ""
+	}
+	return name
+}
+
+func writeTranscript(b *strings.Builder, seq session.Seq, m *session.Message) {
+	b.WriteString("--- event " + seqText(seq) + " " + string(m.Role) + "\n")
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case session.Text:
+			b.WriteString(p.Text + "\n")
+		case session.ToolCall:
+			b.WriteString("call " + p.Name + " " + p.Arguments + "\n")
+		case session.ToolResult:
+			b.WriteString(session.TextOf(p.Parts) + "\n")
+		case session.Image:
+			b.WriteString("[image]\n")
+		case session.File:
+			b.WriteString("[file " + p.Name + "]\n")
+		}
+	}
+}
+
+type progressKey struct{}
+
+// WithProgress returns a context in which a summarizer's progress is told to
+// fn, which must return at once.
+func WithProgress(ctx context.Context, fn func(summarize.Progress)) context.Context {
+	return context.WithValue(ctx, progressKey{}, fn)
+}
+
+func progressOf(ctx context.Context) func(summarize.Progress) {
+	fn, _ := ctx.Value(progressKey{}).(func(summarize.Progress))
+	return fn
+}

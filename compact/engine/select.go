@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/internal/plan"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/target"
+	"github.com/agentcompact/agentcompact/toolpairing"
+)
+
+// span is what a compaction replaces: the positions from start up to, not
+// including, end of a view, without the kept ones.
+type span struct {
+	start, end int
+	seqs       []session.Seq // all of the range, in surface order
+	keep       []session.Seq // those of them that stay visible
+	tokens     int           // of what goes
+	keepTokens int
+}
+
+func (s span) edges() compact.Span {
+	return compact.Span{Start: s.seqs[0], End: s.seqs[len(s.seqs)-1]}
+}
+
+// gone returns the seqs that the checkpoint replaces, in order.
+func (s span) gone() []session.Seq {
+	keep := setOf(s.keep)
+	out := make([]session.Seq, 0, len(s.seqs)-len(s.keep))
+	for _, q := range s.seqs {
+		if !keep[q] {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// fingerprint is a hash of the span: its seqs and what is kept.
+func (s span) fingerprint() string {
+	h := sha256.New()
+	var b [8]byte
+	for _, list := range [][]session.Seq{s.seqs, s.keep} {
+		for _, q := range list {
+			binary.BigEndian.PutUint64(b[:], uint64(q))
+			h.Write(b[:])
+		}
+		h.Write([]byte{0xff})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func setOf(list []session.Seq) map[session.Seq]bool {
+	m := make(map[session.Seq]bool, len(list))
+	for _, q := range list {
+		m[q] = true
+	}
+	return m
+}
+
+func newSpan(v session.View, x *toolpairing.Index, start, end int, extra []session.Seq) span {
+	s := span{start: start, end: end, seqs: make([]session.Seq, 0, end-start)}
+	kept := keptPositions(v, x, start, end, extra)
+	for i := start; i < end; i++ {
+		n := v.Node(i)
+		s.seqs = append(s.seqs, n.Seq)
+		if kept[i] {
+			s.keep = append(s.keep, n.Seq)
+			s.keepTokens += int(n.Tokens)
+			continue
+		}
+		s.tokens += int(n.Tokens)
+	}
+	return s
+}
+
+// keptPositions returns the positions from start up to end that are pinned or
+// named in extra, widened to whole units.
+func keptPositions(v session.View, x *toolpairing.Index, start, end int, extra []session.Seq) map[int]bool {
+	kept := make(map[int]bool)
+	if len(v.Pins()) == 0 && len(extra) == 0 {
+		return kept
+	}
+	want := setOf(extra)
+	for i := start; i < end; i++ {
+		if q := v.Node(i).Seq; v.Pinned(q) || want[q] {
+			for _, j := range x.Unit(i) {
+				kept[j] = true
+			}
+		}
+	}
+	return kept
+}
+
+// choose selects the oldest span of whole units before the wanted tail, within
+// the target when one is set. It returns an error with code NothingToCompact
+// when there is none.
+func choose(v session.View, t tail, tgt target.Target, extra []session.Seq) (span, error) {
+	x := toolpairing.Of(v)
+	from, to := 0, v.Len()
+	if tgt != 0 {
+		from, to = tgt.Span(v)
+		if c, ok := x.After(from); ok {
+			from = c
+		} else {
+			from = to
+		}
+		if to < v.Len() {
+			to = x.Before(to)
+			t = tail{tokens: 0, messages: 0} // the tail lies behind the target
+			if from < to {
+				return spanOf(v, x, from, to, extra)
+			}
+		}
+	}
+	if from >= to {
+		return span{}, fail(compact.NothingToCompact, "no whole unit stands before the tail")
+	}
+	kept := keptPositions(v, x, from, to, extra)
+	items := make([]plan.Item, 0, to-from)
+	for i := from; i < to; i++ {
+		n := v.Node(i)
+		items = append(items, plan.Item{
+			Tokens:     int(n.Tokens),
+			Cut:        x.Balanced(i),
+			Keep:       kept[i],
+			Checkpoint: compact.IsCheckpointSource(n.Source()),
+		})
+	}
+	start, end, ok := plan.Select(items, plan.Policy{TailTokens: t.tokens, TailMessages: t.messages})
+	if !ok {
+		return span{}, fail(compact.NothingToCompact, "no span of whole units stands before the tail of %s, checkpoints and pins aside", t)
+	}
+	return spanOf(v, x, from+start, from+end, extra)
+}
+
+func spanOf(v session.View, x *toolpairing.Index, start, end int, extra []session.Seq) (span, error) {
+	s := newSpan(v, x, start, end, extra)
+	if len(s.keep) == len(s.seqs) {
+		return span{}, fail(compact.NothingToCompact, "everything before the tail is pinned")
+	}
+	fresh := false
+	keep := setOf(s.keep)
+	for i := start; i < end; i++ {
+		n := v.Node(i)
+		fresh = fresh || !keep[n.Seq] && !compact.IsCheckpointSource(n.Source())
+	}
+	if !fresh {
+		return span{}, fail(compact.NothingToCompact, "everything before the tail is a checkpoint or pinned already")
+	}
+	return s, nil
+}
+
+// region returns the span that start and end name, or says which edge is wrong.
+func region(v session.View, start, end session.Seq) (span, error) {
+	missing := func(edge string, q session.Seq, err error) error {
+		return &compact.Error{Code: compact.NotFound, Edge: edge, Node: q, Detail: "the message is not on the surface", Err: err}
+	}
+	a, err := v.Position(start)
+	if err != nil {
+		return span{}, missing("start", start, err)
+	}
+	b, err := v.Position(end)
+	if err != nil {
+		return span{}, missing("end", end, err)
+	}
+	if a > b {
+		return span{}, &compact.Error{Code: compact.Reversed, Node: start,
+			Detail: "event " + seqText(start) + " stands after event " + seqText(end) + " on the surface"}
+	}
+	x := toolpairing.Of(v)
+	for _, edge := range []struct {
+		name string
+		cut  int
+		node session.Seq
+	}{{"start", a, start}, {"end", b + 1, end}} {
+		if x.Balanced(edge.cut) {
+			continue
+		}
+		node, id, _ := x.Splits(edge.cut)
+		return span{}, &compact.Error{Code: compact.Unbalanced, Edge: edge.name, Node: edge.node, CallID: id,
+			Detail: "it separates call " + quoted(id) + " in event " + seqText(node) + " from its result"}
+	}
+	s := newSpan(v, x, a, b+1, nil)
+	if len(s.keep) == len(s.seqs) {
+		return span{}, &compact.Error{Code: compact.IsPinned, Node: start, Detail: "everything in the span is pinned"}
+	}
+	return s, nil
+}
+
+// same reports whether the span stands in the view as it was: the same messages
+// in a row, both edges balanced, and nothing of what goes pinned since.
+func (s span) same(v session.View) error {
+	at, err := v.Position(s.seqs[0])
+	if err != nil {
+		return fail(compact.Changed, "event %d is not on the surface any more", s.seqs[0])
+	}
+	if at+len(s.seqs) > v.Len() {
+		return fail(compact.Changed, "the span ends earlier than it did")
+	}
+	keep := setOf(s.keep)
+	for i, q := range s.seqs {
+		if n := v.Node(at + i); n.Seq != q {
+			return fail(compact.Changed, "event %d stands where event %d stood", n.Seq, q)
+		}
+		if !keep[q] && v.Pinned(q) {
+			return fail(compact.Changed, "event %d was pinned meanwhile", q)
+		}
+	}
+	x := toolpairing.Of(v)
+	for _, cut := range []int{at, at + len(s.seqs)} {
+		if !x.Balanced(cut) {
+			node, id, _ := x.Splits(cut)
+			return fail(compact.Changed, "the edge now separates call %q in event %d from its result", id, node)
+		}
+	}
+	return nil
+}
