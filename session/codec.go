@@ -97,6 +97,8 @@ func appendBody(dst []byte, b Body) []byte {
 		return appendEnvelope(dst, &b.Envelope)
 	case *Restore:
 		return fmt.Appendf(dst, `{"node":%d}`, b.Node)
+	case *Redo:
+		return fmt.Appendf(dst, `{"node":%d}`, b.Node)
 	case *Rewind:
 		return fmt.Appendf(dst, `{"to":%d}`, b.To)
 	case *Pin:
@@ -229,9 +231,12 @@ func decodeBody(t Type, data []byte, m *meta, ignorable bool) (Body, error) {
 	case TypeReplace:
 		b := &Replace{Start: m.repl.start, End: m.repl.end, Keep: m.repl.keep}
 		return into(b, &b.Message)
-	case TypeRestore:
+	case TypeRestore, TypeRedo:
 		var j struct{ Node Seq }
 		err := json.Unmarshal(data, &j)
+		if t == TypeRedo {
+			return &Redo{j.Node}, err
+		}
 		return &Restore{j.Node}, err
 	case TypeRewind:
 		var j struct{ To Seq }

@@ -25,6 +25,7 @@ const (
 	TypeMessage   Type = "message"
 	TypeReplace   Type = "surface/replace"
 	TypeRestore   Type = "surface/restore"
+	TypeRedo      Type = "surface/redo"
 	TypeRewind    Type = "surface/rewind"
 	TypePin       Type = "surface/pin"
 	TypeEnvelope  Type = "envelope"
@@ -37,7 +38,7 @@ const (
 )
 
 // Body is what an event says, and what [Session.Update] appends: [Append],
-// [Replace], [Restore], [Rewind], [Pin], [SetEnvelope], [TurnStart],
+// [Replace], [Restore], [Redo], [Rewind], [Pin], [SetEnvelope], [TurnStart],
 // [TurnEnd], [StepStart], [StepEnd], [CallState], [Usage] or [Raw]. The set is
 // sealed; other packages put their events in a Raw.
 type Body interface{ eventType() Type }
@@ -64,8 +65,15 @@ type Restore struct {
 	Node Seq
 }
 
+// Redo takes a Restore back: the replacement stands again where the events of
+// its run stand, which must all be on the surface, side by side.
+type Redo struct {
+	// Node is the replacement, which must not be on the surface.
+	Node Seq
+}
+
 // Rewind makes the surface what it was right after event To; [NoSeq] makes it
-// empty.
+// empty. Pins, the envelope and turn markers stay as they are.
 type Rewind struct{ To Seq }
 
 // Pin marks messages that no operation may hide, or takes the mark off.
@@ -130,6 +138,7 @@ type Raw struct {
 func (Append) eventType() Type      { return TypeMessage }
 func (Replace) eventType() Type     { return TypeReplace }
 func (Restore) eventType() Type     { return TypeRestore }
+func (Redo) eventType() Type        { return TypeRedo }
 func (Rewind) eventType() Type      { return TypeRewind }
 func (Pin) eventType() Type         { return TypePin }
 func (SetEnvelope) eventType() Type { return TypeEnvelope }
@@ -213,12 +222,18 @@ func (e *Event) Body() (Body, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode event %d (%s): %w", e.Seq, e.Type, err)
 	}
-	if _, ok := e.src.(inMemory); ok {
+	if _, ok := e.src.(inMemory); ok || keepDecoded(e.Type) {
 		e.body, e.src = body, nil
 	} else if a, ok := body.(*Append); ok {
 		e.weak = weak.Make(a)
 	}
 	return body, nil
+}
+
+// keepDecoded reports whether payloads of the type are small and are asked for
+// again.
+func keepDecoded(t Type) bool {
+	return knownType(t) && t != TypeMessage && t != TypeReplace && t != TypeEnvelope
 }
 
 // Message returns the message that the event puts on the surface. It is an

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/agentcompact/agentcompact/internal/pair"
 )
 
 // Options are the optional settings of [Open]. Nil means all defaults.
@@ -17,13 +16,23 @@ type Options struct {
 	Pricer Pricer
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
+	// Known says which event types of other packages the host understands. A
+	// log with a required event of any other type is refused, and so is
+	// appending one. Nil means all that start with "compact/".
+	Known func(Type) bool
+}
+
+// config is what folding a log depends on.
+type config struct {
+	pricer Pricer
+	known  func(Type) bool
 }
 
 // Session is a conversation over a [Store]. It is safe for concurrent use.
 type Session struct {
-	store  Store
-	pricer Pricer
-	now    func() time.Time
+	store Store
+	cfg   config
+	now   func() time.Time
 
 	cur atomic.Pointer[state]
 
@@ -39,10 +48,16 @@ type Session struct {
 // Nothing is repaired silently: an event that cannot be applied fails the
 // whole, with its seq.
 func Open(ctx context.Context, store Store, opts *Options) (*Session, error) {
-	s := &Session{store: store, pricer: BytePricer{}, now: time.Now}
+	s := &Session{store: store, now: time.Now, cfg: config{
+		pricer: BytePricer{},
+		known:  func(t Type) bool { return strings.HasPrefix(string(t), "compact/") },
+	}}
 	if opts != nil {
 		if opts.Pricer != nil {
-			s.pricer = opts.Pricer
+			s.cfg.pricer = opts.Pricer
+		}
+		if opts.Known != nil {
+			s.cfg.known = opts.Known
 		}
 		if opts.Now != nil {
 			s.now = opts.Now
@@ -64,7 +79,7 @@ func Open(ctx context.Context, store Store, opts *Options) (*Session, error) {
 func (s *Session) View() View { return View{s.cur.Load()} }
 
 // Pricer returns the pricer of the session.
-func (s *Session) Pricer() Pricer { return s.pricer }
+func (s *Session) Pricer() Pricer { return s.cfg.pricer }
 
 // Refresh catches up with what others appended to the store.
 func (s *Session) Refresh(ctx context.Context) error {
@@ -84,9 +99,17 @@ func (s *Session) Refresh(ctx context.Context) error {
 // It returns the seqs of the appended events, after they are durable. An error
 // that wraps an error of the surface (such as [ErrPinned]) says that an event
 // cannot be applied; nothing was stored then.
+//
+// fn runs while other writers wait. It must not write to the session, which
+// would wait for ever.
 func (s *Session) Update(ctx context.Context, fn func(View) ([]Body, error)) ([]Seq, error) {
+	return s.updateAt(ctx, fn, nil)
+}
+
+// updateAt is Update with another clock.
+func (s *Session) updateAt(ctx context.Context, fn func(View) ([]Body, error), now func(View) time.Time) ([]Seq, error) {
 	s.mu.Lock()
-	seqs, wait, err := s.update(ctx, fn)
+	seqs, wait, err := s.update(ctx, fn, now)
 	s.mu.Unlock()
 	if err != nil || wait == nil {
 		return seqs, err
@@ -103,7 +126,7 @@ func (s *Session) Update(ctx context.Context, fn func(View) ([]Body, error)) ([]
 	return seqs, nil
 }
 
-func (s *Session) update(ctx context.Context, fn func(View) ([]Body, error)) ([]Seq, func() error, error) {
+func (s *Session) update(ctx context.Context, fn func(View) ([]Body, error), now func(View) time.Time) ([]Seq, func() error, error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return nil, nil, err
@@ -116,7 +139,11 @@ func (s *Session) update(ctx context.Context, fn func(View) ([]Body, error)) ([]
 		if err != nil || len(bodies) == 0 {
 			return nil, nil, err
 		}
-		events, next, err := s.prepare(st, bodies)
+		at := s.now()
+		if now != nil {
+			at = now(View{st})
+		}
+		events, next, err := s.prepare(st, at, bodies)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -150,155 +177,41 @@ func (s *Session) stage(ctx context.Context, next Seq, events []*Event) (func() 
 }
 
 // prepare turns bodies into events and the state after them.
-func (s *Session) prepare(st *state, bodies []Body) ([]*Event, *state, error) {
-	now := time.UnixMilli(s.now().UnixMilli()).UTC()
+func (s *Session) prepare(st *state, now time.Time, bodies []Body) ([]*Event, *state, error) {
+	now = time.UnixMilli(now.UnixMilli()).UTC()
 	events := make([]*Event, len(bodies))
+	st = st.derive()
 	for i, b := range bodies {
 		e := &Event{Seq: Seq(len(st.log)), Time: now}
-		if err := s.fill(e, st, b); err != nil {
-			return nil, nil, err
+		err := fill(e, st, b)
+		if err == nil {
+			err = st.step(e, &s.cfg)
 		}
-		next, err := st.apply(e, s.pricer)
 		if err != nil {
 			return nil, nil, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
 		}
-		events[i], st = e, next
+		events[i] = e
 	}
+	st.own = false
 	return events, st, nil
-}
-
-// fill sets the type and an owned copy of the body.
-func (s *Session) fill(e *Event, st *state, b Body) error {
-	switch p := b.(type) {
-	case *Append:
-		b = *p
-	case *Replace:
-		b = *p
-	case *Restore:
-		b = *p
-	case *Rewind:
-		b = *p
-	case *Pin:
-		b = *p
-	case *SetEnvelope:
-		b = *p
-	case *CallState:
-		b = *p
-	case *Usage:
-		b = *p
-	case *Raw:
-		b = *p
-	case *TurnStart, *TurnEnd, *StepStart, *StepEnd:
-		e.body = p
-	}
-	switch b := b.(type) {
-	case nil:
-		return errors.New("nil event body")
-	case Append:
-		if err := b.Message.Validate(); err != nil {
-			return err
-		}
-		own := &Append{*b.Message.Clone()}
-		e.meta, e.body = newMeta(&own.Message), own
-	case Replace:
-		if err := b.Message.Validate(); err != nil {
-			return err
-		}
-		own := &Replace{Start: b.Start, End: b.End, Keep: append([]Seq(nil), b.Keep...), Message: *b.Message.Clone()}
-		e.meta, e.body = newMeta(&own.Message), own
-		e.meta.repl = &replacement{start: own.Start, end: own.End, keep: own.Keep}
-	case Restore:
-		e.body = &b
-	case Rewind:
-		e.body = &b
-	case Pin:
-		e.body = &Pin{Nodes: wholeUnits(st, b.Nodes), Off: b.Off}
-	case SetEnvelope:
-		for i := range b.Envelope.System {
-			if err := b.Envelope.System[i].Validate(); err != nil {
-				return fmt.Errorf("envelope: system message %d: %w", i, err)
-			}
-		}
-		e.body = &SetEnvelope{*b.Envelope.Clone()}
-	case TurnStart:
-		e.body = &b
-	case TurnEnd:
-		e.body = &b
-	case StepStart:
-		e.body = &b
-	case StepEnd:
-		e.body = &b
-	case CallState:
-		e.body = &b
-	case Usage:
-		e.body = &b
-	case Raw:
-		if b.Type == "" || knownType(b.Type) {
-			return fmt.Errorf("raw event with type %q, which is this package's own", b.Type)
-		}
-		data, err := compactJSON(b.Data)
-		if err != nil {
-			return fmt.Errorf("raw event %s: %w", b.Type, err)
-		}
-		e.body, e.Ignorable = &Raw{Type: b.Type, Data: data, Ignorable: b.Ignorable}, b.Ignorable
-	}
-	e.Type = e.body.eventType()
-	return nil
-}
-
-// wholeUnits widens seqs to all messages of their units that are on the
-// surface.
-func wholeUnits(st *state, seqs []Seq) []Seq {
-	var units pair.Matcher
-	for _, n := range st.nodes {
-		units.Add(n.meta.calls, n.meta.results)
-	}
-	seen := make(map[Seq]bool)
-	var out []Seq
-	add := func(s Seq) {
-		if !seen[s] {
-			seen[s] = true
-			out = append(out, s)
-		}
-	}
-	for _, s := range seqs {
-		add(s)
-		p, err := st.position(s)
-		if err != nil {
-			continue
-		}
-		heads := map[int]bool{p: true}
-		for _, call := range units.Sources(p) {
-			if call != pair.None {
-				heads[call.Pos] = true
-			}
-		}
-		for h := range heads {
-			add(st.nodes[h].Seq)
-			for _, r := range units.Answers(h) {
-				if r != pair.None {
-					add(st.nodes[r.Pos].Seq)
-				}
-			}
-		}
-	}
-	return out
 }
 
 // catchUp applies the events that the store has and the session has not.
 func (s *Session) catchUp(ctx context.Context) error {
-	st := s.cur.Load()
-	err := s.store.Scan(ctx, Seq(len(st.log)), func(e *Event) error {
-		next, err := st.apply(e, s.pricer)
-		if err != nil {
+	var st *state
+	err := s.store.Scan(ctx, s.View().Next(), func(e *Event) error {
+		if st == nil {
+			st = s.cur.Load().derive()
+		}
+		if err := st.step(e, &s.cfg); err != nil {
 			return fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
 		}
-		st = next
 		return nil
 	})
-	if err != nil {
+	if err != nil || st == nil {
 		return err
 	}
+	st.own = false
 	s.cur.Store(st)
 	return nil
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"iter"
+	"sort"
 )
 
 // View is an immutable snapshot of a session: its log, its surface and what
@@ -55,7 +56,12 @@ func (v View) Generation() uint64 { return v.state().gen }
 
 // LastChange returns what the operation that made this generation did to the
 // surface. It is zero in generation 0.
-func (v View) LastChange() Change { return v.state().change }
+func (v View) LastChange() Change {
+	if c := v.state().changes; c != nil {
+		return c.Change
+	}
+	return Change{}
+}
 
 // Next returns the seq that the next event will have, which is the length of
 // the log.
@@ -139,17 +145,29 @@ func (v View) OpenTurn() (int, Seq) {
 func (v View) OpenStep() Seq { return v.state().stepSeq }
 
 // CallPhase returns what the host said of a call without a result: of the call
-// id in the assistant message node. A call of the open step is running. It is
-// empty when nothing was said.
+// id in the assistant message node. A call that was appended in the open step
+// is running. It is empty when nothing was said.
 func (v View) CallPhase(node Seq, id string) CallPhase {
 	st := v.state()
 	if p, ok := st.calls[callKey{node, id}]; ok {
 		return p
 	}
-	if st.stepSeq != NoSeq && node > st.stepSeq {
+	if st.stepSeq != NoSeq && node > st.stepSeq && int(node) < len(st.log) && st.log[node].Type == TypeMessage {
 		return CallRunning
 	}
 	return ""
+}
+
+// CallStates iterates, in no order, over what the host said of calls that have
+// no result. Calls of hidden messages are among them.
+func (v View) CallStates() iter.Seq[CallState] {
+	return func(yield func(CallState) bool) {
+		for k, p := range v.state().calls {
+			if !yield(CallState{Node: k.node, CallID: k.id, Phase: p}) {
+				return
+			}
+		}
+	}
 }
 
 // UsageAnchor is the newest usage report that may describe the surface.
@@ -206,13 +224,16 @@ func (v View) Run(seq Seq) (run, kept []Seq, err error) {
 	return e.meta.repl.run, e.meta.repl.keep, nil
 }
 
-// ShadowedBy returns the newest replacement that hides the event, [NoSeq] when
-// none does. The replacement may be hidden itself.
-func (v View) ShadowedBy(seq Seq) Seq {
-	if _, err := v.Position(seq); err == nil {
-		return NoSeq
-	}
-	return v.state().shadowedBy(seq)
+// ShadowedBy returns the replacement that hides the event, [NoSeq] when none
+// does: when it is visible, or was rewound. The replacement may be hidden
+// itself. The first question after an operation costs O(n).
+func (v View) ShadowedBy(seq Seq) Seq { return v.state().shadowedBy(seq) }
+
+// Fit returns how many positions from the head cost at most so many tokens
+// together. It costs O(log n).
+func (v View) Fit(tokens int) int {
+	nodes := v.state().nodes
+	return sort.Search(len(nodes), func(i int) bool { return nodes[i].cum > int64(tokens) })
 }
 
 // SurfaceAt returns the seqs that were on the surface right after event seq;

@@ -16,7 +16,6 @@ package toolpairing
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/agentcompact/agentcompact/internal/pair"
 	"github.com/agentcompact/agentcompact/session"
@@ -48,20 +47,24 @@ type Problem struct {
 }
 
 // Index answers questions about one view. It is immutable and safe for
-// concurrent use as far as its methods say nothing else.
+// concurrent use.
 type Index struct {
 	view session.View
 	m    *pair.Matcher
+	// last is the position of the last message that is no result, -1 when
+	// there is none: nothing but results follows its calls.
+	last int
 	// running is the position of the first running call; Len when there is
 	// none. No cut behind it is balanced.
 	running int
 }
 
-// Of builds the index of a view. It costs O(n).
+// Of builds the index of a view. It costs O(n); [For] keeps one up to date.
 func Of(v session.View) *Index {
 	m := new(pair.Matcher)
 	fill(m, v)
-	return newIndex(v, m)
+	x := newIndex(v, m)
+	return &x
 }
 
 func fill(m *pair.Matcher, v session.View) {
@@ -71,74 +74,56 @@ func fill(m *pair.Matcher, v session.View) {
 	}
 }
 
-func newIndex(v session.View, m *pair.Matcher) *Index {
-	x := &Index{view: v, m: m, running: v.Len()}
-	// Behind tail nothing but results follows.
-	tail := v.Len()
-	for tail > 0 && v.Node(tail-1).Role() == session.RoleTool {
-		tail--
+func newIndex(v session.View, m *pair.Matcher) Index {
+	x := Index{view: v, m: m, running: v.Len(), last: v.Len() - 1}
+	for x.last >= 0 && v.Node(x.last).Role() == session.RoleTool {
+		x.last--
 	}
-	for _, p := range m.Open() {
-		if p.Pos < x.running && x.isRunning(p, tail-1) {
-			x.running = p.Pos
+	// Calls can only be running at the tail, in the open step, or where the
+	// host says so.
+	if x.last >= 0 {
+		x.runs(x.last)
+	}
+	if step := v.OpenStep(); step != session.NoSeq {
+		for i := v.Len() - 1; i >= 0; i-- {
+			if n := v.Node(i); n.IsReplacement() {
+				continue
+			} else if n.Seq < step {
+				break
+			}
+			x.runs(i)
+		}
+	}
+	for c := range v.CallStates() {
+		if p, err := v.Position(c.Node); err == nil {
+			x.runs(p)
 		}
 	}
 	return x
 }
 
-func (x *Index) isRunning(p pair.Problem, last int) bool {
-	switch x.view.CallPhase(x.view.Node(p.Pos).Seq, p.ID) {
+// runs takes note of a running call at position i.
+func (x *Index) runs(i int) {
+	if i >= x.running {
+		return
+	}
+	for k, id := range x.view.Node(i).Calls() {
+		if x.m.Answer(i, k) == pair.None && x.isRunning(i, id) {
+			x.running = i
+			return
+		}
+	}
+}
+
+// isRunning judges a call without a result.
+func (x *Index) isRunning(i int, id string) bool {
+	switch x.view.CallPhase(x.view.Node(i).Seq, id) {
 	case session.CallRunning, session.CallStarted:
 		return true
 	case session.CallAbandoned:
 		return false
 	}
-	return p.Pos >= last
-}
-
-// incremental is the matcher that a session keeps.
-type incremental struct {
-	mu  sync.Mutex
-	gen uint64
-	m   *pair.Matcher
-}
-
-type sessionKey struct{}
-
-// Live answers questions about the newest view of a session. It keeps an index
-// that grows with the tail, so that a question right after an append costs
-// O(1). It is safe for concurrent use.
-type Live struct {
-	s   *session.Session
-	inc *incremental
-}
-
-// For returns the live index of a session.
-func For(s *session.Session) Live {
-	return Live{s, session.Derived(s, sessionKey{}, func() *incremental { return &incremental{m: new(pair.Matcher)} })}
-}
-
-// BalancedBefore reports whether the cut before the message is balanced. The
-// error wraps [session.ErrNotOnSurface].
-func (l Live) BalancedBefore(seq session.Seq) (bool, error) { return l.cut(seq, 0) }
-
-// BalancedAfter reports whether the cut after the message is balanced. The
-// error wraps [session.ErrNotOnSurface].
-func (l Live) BalancedAfter(seq session.Seq) (bool, error) { return l.cut(seq, 1) }
-
-func (l Live) cut(seq session.Seq, after int) (bool, error) {
-	v := l.s.View()
-	p, err := v.Position(seq)
-	if err != nil {
-		return false, err
-	}
-	l.inc.mu.Lock()
-	defer l.inc.mu.Unlock()
-	if l.inc.gen != v.Generation() || l.inc.m.Len() > v.Len() {
-		l.inc.gen, l.inc.m = v.Generation(), new(pair.Matcher)
-	}
-	fill(l.inc.m, v)
-	return newIndex(v, l.inc.m).Balanced(p + after), nil
+	return i >= x.last
 }
 
 // View returns the view that the index is about.
@@ -175,6 +160,40 @@ func (x *Index) After(cut int) (int, bool) {
 	return c, c <= x.running
 }
 
+// HeadWithin returns the last balanced cut with at most so many tokens before
+// it.
+func (x *Index) HeadWithin(tokens int) int { return x.Before(x.view.Fit(tokens)) }
+
+// TailWithin returns the first balanced cut with at most so many tokens behind
+// it, and false when there is none.
+func (x *Index) TailWithin(tokens int) (int, bool) {
+	return x.After(x.tailCut(tokens))
+}
+
+// tailCut returns the first cut with at most so many tokens behind it.
+func (x *Index) tailCut(tokens int) int {
+	head := x.view.SurfaceTokens() - max(tokens, 0)
+	if head <= 0 {
+		return 0
+	}
+	return min(x.view.Fit(head-1)+1, x.view.Len())
+}
+
+// Nearest returns the balanced cut whose head is nearest to so many tokens; of
+// two it is the earlier one.
+func (x *Index) Nearest(tokens int) int {
+	fit := x.view.Fit(tokens)
+	before := x.Before(fit)
+	after, ok := x.After(fit)
+	if ok && after == before {
+		after, ok = x.After(min(fit+1, x.view.Len()))
+	}
+	if ok && x.view.Tokens(0, after)-tokens < tokens-x.view.Tokens(0, before) {
+		return after
+	}
+	return before
+}
+
 // Splits returns a call that the unbalanced cut before position cut separates
 // from its result: the message that makes it and the id. It returns false when
 // the cut is balanced.
@@ -184,9 +203,10 @@ func (x *Index) Splits(cut int) (session.Seq, string, bool) {
 	}
 	for i := min(cut, x.view.Len()) - 1; i >= 0; i-- {
 		n := x.view.Node(i)
-		for k, r := range x.m.Answers(i) {
-			if r.Pos >= cut || r == pair.None && i >= x.running {
-				return n.Seq, n.Calls()[k], true
+		for k, id := range n.Calls() {
+			r := x.m.Answer(i, k)
+			if r.Pos >= cut || r == pair.None && i >= x.running && x.isRunning(i, id) {
+				return n.Seq, id, true
 			}
 		}
 	}
@@ -197,20 +217,17 @@ func (x *Index) Splits(cut int) (session.Seq, string, bool) {
 // an assistant message with all results of its calls, or i alone.
 func (x *Index) Unit(i int) []int {
 	head := i
-	for _, c := range x.m.Sources(i) {
-		if c != pair.None {
+	for k := range x.view.Node(i).Results() {
+		if c := x.m.Source(i, k); c != pair.None {
 			head = c.Pos
 			break
 		}
 	}
 	unit := []int{head}
-	for _, r := range x.m.Answers(head) {
-		if r != pair.None && r.Pos != unit[len(unit)-1] {
+	for k := range x.view.Node(head).Calls() {
+		if r := x.m.Answer(head, k); r != pair.None && r.Pos != unit[len(unit)-1] {
 			unit = append(unit, r.Pos)
 		}
-	}
-	if head != i && len(unit) == 1 {
-		return []int{i}
 	}
 	slices.Sort(unit)
 	return slices.Compact(unit)
@@ -219,50 +236,37 @@ func (x *Index) Unit(i int) []int {
 // Answered reports whether the k-th call at position i has a result, and where
 // that result stands.
 func (x *Index) Answered(i, k int) (pos int, ok bool) {
-	a := x.m.Answers(i)
-	if k >= len(a) || a[k] == pair.None {
-		return 0, false
-	}
-	return a[k].Pos, true
+	a := x.m.Answer(i, k)
+	return max(a.Pos, 0), a != pair.None
 }
 
 // CallOf returns the position and index of the call that the k-th result at
 // position i answers.
 func (x *Index) CallOf(i, k int) (pos, index int, ok bool) {
-	a := x.m.Sources(i)
-	if k >= len(a) || a[k] == pair.None {
+	a := x.m.Source(i, k)
+	if a == pair.None {
 		return 0, 0, false
 	}
-	return a[k].Pos, a[k].Index, true
+	return a.Pos, a.Index, true
 }
 
 // Running reports whether the k-th call at position i has no result yet but may
 // still get one.
 func (x *Index) Running(i, k int) bool {
-	if _, ok := x.Answered(i, k); ok || i < x.running {
+	if i < x.running || x.m.Answer(i, k) != pair.None {
 		return false
 	}
 	calls := x.view.Node(i).Calls()
-	return k < len(calls) && x.isRunning(pair.Problem{Pos: i, ID: calls[k]}, x.view.Len()-x.trailing()-1)
-}
-
-// trailing counts the results at the tail.
-func (x *Index) trailing() int {
-	n := 0
-	for n < x.view.Len() && x.view.Node(x.view.Len()-1-n).Role() == session.RoleTool {
-		n++
-	}
-	return n
+	return k < len(calls) && x.isRunning(i, calls[k])
 }
 
 // Diagnose returns everything that is wrong with the pairing, in surface
 // order. It is nil for a sound surface, running calls aside.
 func (x *Index) Diagnose() []Problem {
-	last := x.view.Len() - x.trailing() - 1
 	var out []Problem
 	for _, p := range x.m.Problems() {
 		q := Problem{Kind: p.Kind, CallID: p.ID, Seq: x.view.Node(p.Pos).Seq, Position: p.Pos, Index: p.Index}
-		q.Running = p.Kind == UnansweredCall && x.isRunning(p, last)
+		q.Running = p.Kind == UnansweredCall && x.isRunning(p.Pos, p.ID)
 		out = append(out, q)
 	}
 	return out

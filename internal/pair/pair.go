@@ -9,7 +9,6 @@ package pair
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // Kind says what is wrong with a call or a result.
@@ -44,128 +43,195 @@ type Ref struct{ Pos, Index int }
 // None is the Ref of nothing.
 var None = Ref{-1, -1}
 
-type open struct{ pos, index int32 }
+// ref is a Ref that survives a splice: key names a position for good.
+type ref struct{ key, index int32 }
+
+var none = ref{-1, -1}
+
+// entry is a position with calls or results.
+type entry struct {
+	calls, results   []string
+	answers, sources []ref // by call and by result
+}
 
 // Matcher matches a growing sequence. The zero value is empty and ready. It is
 // for one goroutine at a time.
 type Matcher struct {
-	n        int
-	open     map[string][]open
-	seen     map[string]bool // ids that were called
-	answers  map[int][]Ref   // by position of the calls, one per call
-	sources  map[int][]Ref   // by position of the results, one per result
-	blocks   []int           // starts of the maximal runs without a balanced cut inside
-	problems []Problem
+	keys    []int32  // by position
+	pos     []int32  // by key; -1 when it was taken out
+	entries []*entry // by key; nil when there are neither calls nor results
+
+	open    map[string][]ref // calls without a result, in order of position
+	seen    map[string]int   // how many calls there are of an id
+	blocks  []int32          // starts of the maximal runs without a balanced cut inside
+	orphans []ref            // results without a call
+	twice   []ref            // calls whose id occurs before in the same message
 }
 
 // Len returns the number of positions added.
-func (m *Matcher) Len() int { return m.n }
+func (m *Matcher) Len() int { return len(m.keys) }
 
 // Add appends a position with the ids of its calls and results, in order. The
 // slices are kept and must not be modified.
 func (m *Matcher) Add(calls, results []string) {
-	pos := m.n
-	m.n++
-	m.blocks = append(m.blocks, pos)
+	m.blocks = append(m.blocks, int32(len(m.keys)))
+	key := int32(len(m.pos))
+	m.pos = append(m.pos, int32(len(m.keys)))
+	m.keys = append(m.keys, key)
 	if len(calls) == 0 && len(results) == 0 {
+		m.entries = append(m.entries, nil)
 		return
 	}
 	if m.open == nil {
-		m.open = make(map[string][]open)
-		m.seen = make(map[string]bool)
-		m.answers = make(map[int][]Ref)
-		m.sources = make(map[int][]Ref)
+		m.open = make(map[string][]ref)
+		m.seen = make(map[string]int)
 	}
+	e := &entry{calls: calls, results: results}
+	m.entries = append(m.entries, e)
 	if len(results) > 0 {
-		refs := make([]Ref, len(results))
+		e.sources = make([]ref, len(results))
 		for i, id := range results {
-			refs[i] = m.answer(pos, i, id)
+			e.sources[i] = m.answer(key, i, id)
 		}
-		m.sources[pos] = refs
 	}
 	if len(calls) > 0 {
-		refs := make([]Ref, len(calls))
+		e.answers = make([]ref, len(calls))
 		for i, id := range calls {
-			refs[i] = None
+			e.answers[i] = none
 			if slices.Contains(calls[:i], id) {
-				m.problems = append(m.problems, Problem{DuplicateCallID, id, pos, i})
+				m.twice = append(m.twice, ref{key, int32(i)})
 			}
-			m.open[id] = append(m.open[id], open{int32(pos), int32(i)})
-			m.seen[id] = true
+			m.open[id] = append(m.open[id], ref{key, int32(i)})
+			m.seen[id]++
 		}
-		m.answers[pos] = refs
 	}
 }
 
-func (m *Matcher) answer(pos, index int, id string) Ref {
+func (m *Matcher) answer(key int32, index int, id string) ref {
 	list := m.open[id]
 	if len(list) == 0 {
-		kind := OrphanResult
-		if m.seen[id] {
-			kind = DuplicateResult
-		}
-		m.problems = append(m.problems, Problem{kind, id, pos, index})
-		return None
+		m.orphans = append(m.orphans, ref{key, int32(index)})
+		return none
 	}
-	// The nearest message; within it the first open call.
+	call := nearest(list)
+	m.close(id, call)
+	m.entries[call.key].answers[call.index] = ref{key, int32(index)}
+	// No cut between the call and this result is balanced.
+	n, c := len(m.blocks), m.pos[call.key]
+	for n > 0 && m.blocks[n-1] > c {
+		n--
+	}
+	m.blocks = m.blocks[:n]
+	return call
+}
+
+// nearest returns the call of the last message; within it the first.
+func nearest(list []ref) ref {
 	i := len(list) - 1
-	for i > 0 && list[i-1].pos == list[i].pos {
+	for i > 0 && list[i-1].key == list[i].key {
 		i--
 	}
-	call := list[i]
+	return list[i]
+}
+
+func (m *Matcher) close(id string, call ref) {
+	list := m.open[id]
+	i := slices.Index(list, call)
 	if list = slices.Delete(list, i, i+1); len(list) == 0 {
 		delete(m.open, id)
 	} else {
 		m.open[id] = list
 	}
-	c := int(call.pos)
-	m.answers[c][call.index] = Ref{pos, index}
-	// No cut between the call and this result is balanced.
-	n := len(m.blocks)
-	for n > 0 && m.blocks[n-1] > c {
-		n--
+}
+
+func (m *Matcher) public(r ref) Ref {
+	if r == none {
+		return None
 	}
-	m.blocks = m.blocks[:n]
-	return Ref{c, int(call.index)}
+	return Ref{int(m.pos[r.key]), int(r.index)}
+}
+
+func (m *Matcher) entry(pos int) *entry { return m.entries[m.keys[pos]] }
+
+// Answer returns the result that answers the k-th call at pos, or [None].
+func (m *Matcher) Answer(pos, k int) Ref {
+	if e := m.entry(pos); e != nil && k < len(e.answers) {
+		return m.public(e.answers[k])
+	}
+	return None
+}
+
+// Source returns the call that the k-th result at pos answers, or [None].
+func (m *Matcher) Source(pos, k int) Ref {
+	if e := m.entry(pos); e != nil && k < len(e.sources) {
+		return m.public(e.sources[k])
+	}
+	return None
 }
 
 // Answers returns, for each call at pos, the result that answers it or [None].
-// It is nil when there are no calls. The slice is shared.
-func (m *Matcher) Answers(pos int) []Ref { return m.answers[pos] }
+// It is nil when there are no calls.
+func (m *Matcher) Answers(pos int) []Ref {
+	e := m.entry(pos)
+	if e == nil {
+		return nil
+	}
+	return m.all(e.answers)
+}
 
 // Sources returns, for each result at pos, the call that it answers or [None].
-// It is nil when there are no results. The slice is shared.
-func (m *Matcher) Sources(pos int) []Ref { return m.sources[pos] }
+// It is nil when there are no results.
+func (m *Matcher) Sources(pos int) []Ref {
+	e := m.entry(pos)
+	if e == nil {
+		return nil
+	}
+	return m.all(e.sources)
+}
+
+func (m *Matcher) all(refs []ref) []Ref {
+	if refs == nil {
+		return nil
+	}
+	out := make([]Ref, len(refs))
+	for i, r := range refs {
+		out[i] = m.public(r)
+	}
+	return out
+}
 
 // Balanced reports whether no pair is split by the cut before position cut.
 // The cuts before the first position and after the last one are balanced.
 func (m *Matcher) Balanced(cut int) bool {
-	if cut == m.n {
+	if cut == len(m.keys) {
 		return true
 	}
-	_, ok := slices.BinarySearch(m.blocks, cut)
+	_, ok := slices.BinarySearch(m.blocks, int32(cut))
 	return ok
 }
 
 // Before returns the last balanced cut at or before cut.
 func (m *Matcher) Before(cut int) int {
-	if cut >= m.n {
-		return m.n
+	if cut >= len(m.keys) {
+		return len(m.keys)
 	}
-	i := sort.SearchInts(m.blocks, cut+1)
-	if i == 0 {
+	i, ok := slices.BinarySearch(m.blocks, int32(cut))
+	switch {
+	case ok:
+		return cut
+	case i == 0:
 		return 0
 	}
-	return m.blocks[i-1]
+	return int(m.blocks[i-1])
 }
 
 // After returns the first balanced cut at or after cut.
 func (m *Matcher) After(cut int) int {
-	i := sort.SearchInts(m.blocks, cut)
+	i, _ := slices.BinarySearch(m.blocks, int32(min(cut, len(m.keys))))
 	if i == len(m.blocks) {
-		return m.n
+		return len(m.keys)
 	}
-	return m.blocks[i]
+	return int(m.blocks[i])
 }
 
 // Open returns the calls that have no result, in order.
@@ -173,7 +239,7 @@ func (m *Matcher) Open() []Problem {
 	var out []Problem
 	for id, list := range m.open {
 		for _, o := range list {
-			out = append(out, Problem{UnansweredCall, id, int(o.pos), int(o.index)})
+			out = append(out, Problem{UnansweredCall, id, int(m.pos[o.key]), int(o.index)})
 		}
 	}
 	sortProblems(out)
@@ -183,19 +249,51 @@ func (m *Matcher) Open() []Problem {
 // Problems returns all faults in order of position. Calls without a result are
 // among them; whether one of those is still running is for the caller to know.
 func (m *Matcher) Problems() []Problem {
-	if len(m.problems) == 0 && len(m.open) == 0 {
+	if len(m.orphans) == 0 && len(m.twice) == 0 && len(m.open) == 0 {
 		return nil
 	}
-	out := slices.Clone(m.problems)
-	for i, p := range out {
-		// A result without an earlier call, whose call comes later.
-		if p.Kind == OrphanResult && m.seen[p.ID] {
-			out[i].Kind = ResultBeforeCall
-		}
+	out := m.Open()
+	for _, r := range m.twice {
+		out = append(out, Problem{DuplicateCallID, m.entries[r.key].calls[r.index], int(m.pos[r.key]), int(r.index)})
 	}
-	out = append(out, m.Open()...)
+	first := m.firstCalls()
+	for _, r := range m.orphans {
+		p := Problem{OrphanResult, m.entries[r.key].results[r.index], int(m.pos[r.key]), int(r.index)}
+		if at, ok := first[p.ID]; ok {
+			p.Kind = DuplicateResult
+			if at >= p.Pos {
+				p.Kind = ResultBeforeCall
+			}
+		}
+		out = append(out, p)
+	}
 	sortProblems(out)
 	return out
+}
+
+// firstCalls returns where the ids of orphans were called first.
+func (m *Matcher) firstCalls() map[string]int {
+	first := make(map[string]int)
+	for _, r := range m.orphans {
+		if id := m.entries[r.key].results[r.index]; m.seen[id] > 0 {
+			first[id] = -1
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	for pos, key := range m.keys {
+		e := m.entries[key]
+		if e == nil {
+			continue
+		}
+		for _, id := range e.calls {
+			if at, ok := first[id]; ok && at < 0 {
+				first[id] = pos
+			}
+		}
+	}
+	return first
 }
 
 func sortProblems(list []Problem) {
