@@ -1,0 +1,375 @@
+package claudecode
+
+import (
+	"slices"
+
+	"github.com/agentcompact/agentcompact/session"
+)
+
+// none is the index of no record.
+const none = -1
+
+// maxBoundaries is of how many compactions, the newest, we count what they hide
+// and follow what they preserve. It bounds the work on hostile files.
+const maxBoundaries = 64
+
+// chat is one conversation of a file: the main one or a side chain. Indexes are
+// those of its own records.
+type chat struct {
+	recs []*record
+	side bool
+
+	parents []int // resolved; none at a root
+	bridged int   // records whose parent is not in the file
+
+	over    map[int]int // parents that a compaction's preserved messages get
+	splice  map[int]int // anchor: the last preserved message behind it
+	byUUID  map[string][]int
+	removed map[string]bool
+	dropped []bool // exact copies of an earlier record
+
+	// lastBoundary is the newest compaction that is in force, 0 when none is.
+	lastBoundary int
+	// unlinked: no record behind the last compaction names another one.
+	unlinked bool
+	// entries and msgs are the live messages, filled on reading.
+	entries []entry
+	msgs    []session.Message
+}
+
+func newChat(recs []*record, side bool) *chat {
+	c := &chat{recs: recs, side: side, over: map[int]int{}, splice: map[int]int{}, byUUID: map[string][]int{}, removed: map[string]bool{}}
+	c.dropped = make([]bool, len(recs))
+	for i, r := range recs {
+		if r.uuid != "" {
+			for _, k := range c.byUUID[r.uuid] {
+				if string(recs[k].raw) == string(r.raw) {
+					c.dropped[i] = true
+					break
+				}
+			}
+			// Many equal ids mean that they identify nothing: the newest few do.
+			if list := c.byUUID[r.uuid]; len(list) >= 64 {
+				c.byUUID[r.uuid] = append(list[:0], list[1:]...)
+			}
+			c.byUUID[r.uuid] = append(c.byUUID[r.uuid], i)
+		}
+		for _, u := range r.removes {
+			c.removed[u] = true
+		}
+	}
+	c.resolve()
+	return c
+}
+
+// resolve finds the parent of each record. With equal uuids it is the nearest
+// one before it. Where no record between two compactions names another one, the
+// order of the file is all there is.
+func (c *chat) resolve() {
+	c.parents = make([]int, len(c.recs))
+	for start := 0; start < len(c.recs); {
+		end := start + 1
+		for end < len(c.recs) && !c.recs[end].boundary() {
+			end++
+		}
+		c.resolveRegion(start, end)
+		start = end
+	}
+}
+
+func (c *chat) resolveRegion(start, end int) {
+	linked := false
+	for i := start; i < end; i++ {
+		c.parents[i] = none
+		if r := c.recs[i]; !r.boundary() && !r.root {
+			c.parents[i] = c.find(r.parent, i)
+			linked = linked || c.parents[i] != none
+		}
+	}
+	c.unlinked = !linked
+	prev := none
+	for i := start; i < end; i++ {
+		r := c.recs[i]
+		if c.parents[i] == none && prev != none && (!linked || !r.root) {
+			c.parents[i] = prev
+			if !r.root {
+				c.bridged++
+			}
+		}
+		if r.uuid != "" || r.isMessage() || r.boundary() {
+			prev = i
+		}
+	}
+}
+
+// find returns the record with the uuid that is nearest before i, or else the
+// first one after it.
+func (c *chat) find(uuid string, i int) int {
+	if uuid == "" {
+		return none
+	}
+	list := c.byUUID[uuid]
+	n, _ := slices.BinarySearch(list, i)
+	switch {
+	case n > 0:
+		return list[n-1]
+	case n < len(list) && list[n] != i:
+		return list[n]
+	case n+1 < len(list):
+		return list[n+1]
+	}
+	return none
+}
+
+// next returns the record before i on its chain.
+func (c *chat) next(i int) int {
+	if p, ok := c.over[i]; ok {
+		return p
+	}
+	if c.recs[i].boundary() {
+		return none
+	}
+	p := c.parents[i]
+	if t, ok := c.splice[p]; ok {
+		return t
+	}
+	return p
+}
+
+// preserve takes over what the compaction at b preserved: these records follow
+// its anchor, whatever their own parents say, and what followed the anchor
+// follows the last of them. It returns them, and false when they are named but
+// cannot be found.
+func (c *chat) preserve(b int) ([]int, bool) {
+	m := c.recs[b].compact
+	if m.Segment == nil && m.Messages == nil {
+		return nil, true
+	}
+	anchor := b
+	var list []int
+	if m.Messages != nil {
+		anchor = c.after(m.Messages.Anchor, b)
+		names := m.Messages.All
+		if len(names) == 0 {
+			names = m.Messages.UUIDs
+		}
+		seen := map[int]bool{}
+		for _, u := range names {
+			if i := c.before(u, b); i != none && !seen[i] {
+				seen[i] = true
+				list = append(list, i)
+			}
+		}
+	}
+	if len(list) == 0 && m.Segment != nil {
+		anchor = c.after(m.Segment.Anchor, b)
+		list = c.between(c.before(m.Segment.Head, b), c.before(m.Segment.Tail, b))
+	}
+	if len(list) == 0 {
+		return nil, false
+	}
+	p := anchor
+	for _, i := range list {
+		c.over[i] = p
+		p = i
+	}
+	c.splice[anchor] = p
+	return list, true
+}
+
+// before returns the newest record before b with the uuid.
+func (c *chat) before(uuid string, b int) int {
+	if i := c.find(uuid, b); i != none && i < b {
+		return i
+	}
+	return none
+}
+
+// after returns the first record from b on with the uuid; b when there is none.
+func (c *chat) after(uuid string, b int) int {
+	for _, i := range c.byUUID[uuid] {
+		if i >= b {
+			return i
+		}
+	}
+	return b
+}
+
+// between returns the chain from head to tail, nil when tail does not lead to
+// head.
+func (c *chat) between(head, tail int) []int {
+	if head == none || tail == none {
+		return nil
+	}
+	path := c.path(tail)
+	if n := slices.Index(path, head); n >= 0 {
+		return path[n:]
+	}
+	return nil
+}
+
+// path returns the chain that ends at leaf, from its root on. It terminates on
+// cycles.
+func (c *chat) path(leaf int) []int {
+	seen := map[int]bool{}
+	for t, ok := c.splice[leaf]; ok && !seen[t]; t, ok = c.splice[leaf] {
+		seen[t] = true
+		leaf = t
+	}
+	clear(seen)
+	var path []int
+	for i := leaf; i != none && !seen[i]; i = c.next(i) {
+		seen[i] = true
+		path = append(path, i)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// leaf returns the last record before end that a chain can end at.
+func (c *chat) leaf(end int) int {
+	for i := end - 1; i >= 0; i-- {
+		if c.recs[i].canEnd() && !c.dropped[i] {
+			return i
+		}
+	}
+	return none
+}
+
+// group is one message of the model or one record of another kind, with the
+// indexes of its records in the order of the file.
+type group struct {
+	recs []int
+	late []int // results off the path that answer it
+}
+
+// region tells messages before the last compaction from those after it: an old
+// response that was copied is another one.
+type region struct {
+	key string
+	old bool
+}
+
+// live returns the messages that a request would hold if leaf were the last
+// record, in order.
+func (c *chat) live(leaf int) []group {
+	if leaf == none {
+		return nil
+	}
+	path := c.path(leaf)
+	start := 0 // the records before it are there because they were preserved
+	if c.recs[path[0]].boundary() {
+		start = path[0]
+	}
+	old := func(i int) bool { return i < start }
+
+	var groups []group
+	responses := map[region]int{}
+	on := make(map[int]bool, len(path))
+	answered := map[region]bool{}
+	for _, i := range path {
+		on[i] = true
+		r := c.recs[i]
+		if !r.isMessage() || c.gone(i) {
+			continue
+		}
+		if r.msg != nil {
+			for _, id := range r.msg.content.results {
+				answered[region{id, old(i)}] = true
+			}
+		}
+		if k := r.key(); k != "" {
+			k := region{k, old(i)}
+			if g, ok := responses[k]; ok {
+				groups[g].recs = append(groups[g].recs, i)
+				continue
+			}
+			responses[k] = len(groups)
+		}
+		groups = append(groups, group{recs: []int{i}})
+	}
+	c.recover(groups, responses, answered, on, old, leaf)
+	return c.hoist(groups)
+}
+
+// gone reports whether a record was replaced, retracted or is a copy.
+func (c *chat) gone(i int) bool { return c.dropped[i] || c.removed[c.recs[i].uuid] }
+
+// recover adds what the chain of parents misses because of parallel calls: the
+// other fragments of a response and the results of its calls.
+func (c *chat) recover(groups []group, responses map[region]int, answered map[region]bool, on map[int]bool, old func(int) bool, leaf int) {
+	if len(responses) == 0 {
+		return
+	}
+	var results []int
+	for i, r := range c.recs[:leaf+1] {
+		if on[i] || !r.isMessage() || c.gone(i) {
+			continue
+		}
+		if g, ok := responses[region{r.key(), old(i)}]; ok && r.kind == kindAssistant {
+			groups[g].recs = append(groups[g].recs, i)
+		} else if r.kind == kindUser && len(r.msg.content.results) > 0 {
+			results = append(results, i)
+		}
+	}
+	calls := map[region]int{}
+	for _, g := range responses {
+		slices.Sort(groups[g].recs)
+		for _, i := range groups[g].recs {
+			for _, id := range c.recs[i].msg.content.calls {
+				calls[region{id, old(i)}] = g
+			}
+		}
+	}
+	for _, i := range results {
+		for _, id := range c.recs[i].msg.content.results {
+			k := region{id, old(i)}
+			if g, ok := calls[k]; ok && !answered[k] {
+				groups[g].late = append(groups[g].late, i)
+				answered[k] = true
+				break
+			}
+		}
+	}
+}
+
+// hoist puts the results of a response directly after it.
+func (c *chat) hoist(groups []group) []group {
+	out := make([]group, 0, len(groups))
+	for i := 0; i < len(groups); {
+		g := groups[i]
+		end := i + 1
+		for end < len(groups) && c.recs[groups[end].recs[0]].kind != kindAssistant {
+			end++
+		}
+		if c.recs[g.recs[0]].kind != kindAssistant {
+			out = append(out, groups[i:end]...)
+			i = end
+			continue
+		}
+		own := map[string]bool{}
+		for _, k := range g.recs {
+			for _, id := range c.recs[k].msg.content.calls {
+				own[id] = true
+			}
+		}
+		var results, rest []group
+		for _, h := range groups[i+1 : end] {
+			if r := c.recs[h.recs[0]]; r.msg != nil && slices.ContainsFunc(r.msg.content.results, func(id string) bool { return own[id] }) {
+				results = append(results, h)
+			} else {
+				rest = append(rest, h)
+			}
+		}
+		for _, k := range g.late {
+			results = append(results, group{recs: []int{k}})
+		}
+		if len(g.late) > 0 {
+			slices.SortStableFunc(results, func(a, b group) int { return a.recs[0] - b.recs[0] })
+		}
+		g.late = nil
+		out = append(append(append(out, g), results...), rest...)
+		i = end
+	}
+	return out
+}

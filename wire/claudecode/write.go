@@ -1,0 +1,487 @@
+package claudecode
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/anthropic"
+	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
+)
+
+type writer struct{ f *file }
+
+// Write implements [wire.Writer].
+func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, items []wire.Item) error {
+	if conversation < 0 || conversation >= len(w.f.chats) {
+		return &wire.Error{Format: Format, Detail: fmt.Sprintf("there is no conversation %d; the file has %d", conversation, len(w.f.chats))}
+	}
+	var tail []byte
+	if c := w.f.chats[conversation]; items != nil && !c.unchanged(items) {
+		a := &appender{chat: c, taken: w.f.uuids()}
+		if err := a.write(w.f.data, items); err != nil {
+			return err
+		}
+		if tail = a.buf.Bytes(); !jsonl.EndsLine(w.f.data) {
+			tail = append([]byte("\n"), tail...)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	for _, b := range [][]byte{w.f.data, tail} {
+		if _, err := out.Write(b); err != nil {
+			return fmt.Errorf("write session: %w", err)
+		}
+	}
+	return nil
+}
+
+func (f *file) uuids() map[string]bool {
+	taken := make(map[string]bool, len(f.recs))
+	for i := range f.recs {
+		taken[f.recs[i].uuid] = true
+	}
+	return taken
+}
+
+// unchanged reports whether the items are the conversation as it was read.
+func (c *chat) unchanged(items []wire.Item) bool {
+	if len(items) != len(c.entries) {
+		return false
+	}
+	for i, it := range items {
+		if it.Entry != i || it.Message != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// appender makes the records that are appended to the file.
+type appender struct {
+	chat   *chat
+	taken  map[string]bool
+	buf    bytes.Buffer
+	seed   string
+	n      int
+	time   string
+	prev   string            // uuid of the record before
+	header rawjson.Object    // what every record has
+	calls  map[string]string // call id: uuid of the copied record that makes it
+}
+
+// check refuses items that the format cannot hold.
+func (a *appender) check(items []wire.Item) error {
+	if len(items) == 0 {
+		return &wire.Error{Format: Format, Detail: "a conversation without messages cannot be written; leave at least a checkpoint"}
+	}
+	for i, it := range items {
+		switch {
+		case it.Entry >= len(a.chat.entries) || it.Entry < 0 && it.Message == nil:
+			return &wire.Error{Format: Format, Detail: fmt.Sprintf("item %d names no entry of the conversation and has no message", i)}
+		case it.Message == nil:
+		case it.Message.Validate() != nil:
+			return &wire.Error{Format: Format, Detail: fmt.Sprintf("item %d cannot be written", i), Err: it.Message.Validate()}
+		case it.Message.Role == session.RoleDeveloper || it.Message.Role == session.RoleSystem:
+			return &wire.Error{Format: Format, Detail: fmt.Sprintf("item %d is a %s message, which the format does not have; make it a user message", i, it.Message.Role)}
+		}
+	}
+	return nil
+}
+
+// write appends the surface: what changed as new records behind a boundary, the
+// unchanged end of the conversation by name, and what is new behind it.
+func (a *appender) write(data []byte, items []wire.Item) error {
+	if err := a.check(items); err != nil {
+		return err
+	}
+	c := a.chat
+	var comp *wire.Compaction
+	for i := range items {
+		if items[i].Compaction != nil {
+			comp = items[i].Compaction
+		}
+	}
+	a.start(data, comp)
+
+	end := len(items)
+	for end > 0 && items[end-1].Entry < 0 && items[end-1].Compaction == nil {
+		end--
+	}
+	from, run := a.run(items[:end])
+	// Without a boundary only what is new at the end can be said.
+	if a.prev = ""; from > 0 || len(c.entries) > 0 && (len(run) == 0 || items[from].Entry > 0) {
+		a.compacted(items[:from], run, comp)
+	} else if last := c.leaf(len(c.recs)); last >= 0 {
+		a.prev = c.recs[last].uuid
+	}
+	if len(run) > 0 {
+		a.prev = c.recs[run[len(run)-1]].uuid
+	}
+	for i := end; i < len(items); i++ {
+		a.item(items[i])
+	}
+	return nil
+}
+
+// start sets what all records have in common.
+func (a *appender) start(data []byte, comp *wire.Compaction) {
+	c := a.chat
+	a.calls = map[string]string{}
+	last := c.leaf(len(c.recs))
+	for i := last; i >= 0; i-- {
+		o := c.recs[i].object()
+		if o.Get("sessionId") == nil {
+			continue
+		}
+		for _, name := range []string{"userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug", "agentId"} {
+			if v := o.Get(name); v != nil {
+				a.header.Set(name, v)
+			}
+		}
+		break
+	}
+	at := time.Time{}
+	if last >= 0 {
+		at = c.recs[last].time
+	}
+	if comp != nil {
+		a.seed = comp.ID
+		if !comp.Time.IsZero() {
+			at = comp.Time
+		}
+	}
+	if a.seed == "" {
+		sum := sha256.Sum256(data)
+		a.seed = hex.EncodeToString(sum[:])
+	}
+	a.time = at.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// uuid returns the next uuid, the same for the same compaction.
+func (a *appender) uuid() string {
+	for {
+		sum := sha256.Sum256(fmt.Appendf(nil, "agentcompact/%s/%d", a.seed, a.n))
+		a.n++
+		b := sum[:16]
+		b[6] = b[6]&0x0f | 0x80 // version 8: our own kind
+		b[8] = b[8]&0x3f | 0x80
+		id := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+		if !a.taken[id] {
+			a.taken[id] = true
+			return id
+		}
+	}
+}
+
+// run returns where the unchanged end of the conversation begins in items and
+// the records that it consists of. It is empty when they cannot be named.
+func (a *appender) run(items []wire.Item) (from int, recs []int) {
+	c := a.chat
+	from = len(items)
+	if c.unlinked {
+		return from, nil
+	}
+	for next := len(c.entries) - 1; from > 0; from, next = from-1, next-1 {
+		if it := items[from-1]; next < 0 || it.Entry != next || it.Message != nil || !c.nameable(next) {
+			break
+		}
+	}
+	if from == len(items) {
+		return from, nil
+	}
+	// An agent follows the parents that are in the file from the last record to
+	// the first: what they do not reach must be copied.
+	last := c.entries[items[len(items)-1].Entry].recs
+	chain := map[int]bool{}
+	for i := last[len(last)-1]; i != none && !chain[i]; i = c.parents[i] {
+		chain[i] = true
+	}
+	for from < len(items) {
+		e := c.entries[items[from].Entry]
+		if chain[e.recs[0]] && e.piece != rest {
+			break
+		}
+		from++
+	}
+	before := c.standing(chain)
+	for _, it := range items[from:] {
+		e := c.entries[it.Entry]
+		if e.piece == rest {
+			continue // its record is there with the results
+		}
+		for _, i := range e.recs {
+			if len(recs) > 0 {
+				recs = append(recs, before[i]...)
+			}
+			recs = append(recs, i)
+		}
+	}
+	return from, recs
+}
+
+// standing returns the records that are no messages, by the message of the chain
+// that they stand before.
+func (c *chat) standing(chain map[int]bool) map[int][]int {
+	out := map[int][]int{}
+	var pending []int
+	for i, r := range c.recs {
+		switch {
+		case !chain[i]:
+		case r.isMessage():
+			out[i], pending = pending, nil
+		case r.uuid != "" && !r.boundary():
+			pending = append(pending, i)
+		}
+	}
+	return out
+}
+
+// nameable reports whether the records of an entry can be named by uuid.
+func (c *chat) nameable(n int) bool {
+	for _, i := range c.entries[n].recs {
+		if u := c.recs[i].uuid; u == "" || len(c.byUUID[u]) != 1 || c.recs[i].boundary() {
+			return false
+		}
+	}
+	return true
+}
+
+// compacted writes the boundary and the items that follow it. run is what comes
+// after them.
+func (a *appender) compacted(items []wire.Item, run []int, comp *wire.Compaction) {
+	c := a.chat
+	id := a.uuid()
+	boundary := rawjson.Object{}
+	boundary.Set("parentUuid", nil)
+	if last := c.leaf(len(c.recs)); last >= 0 && c.recs[last].uuid != "" {
+		boundary.Set("logicalParentUuid", c.recs[last].uuid)
+	}
+	boundary.Set("isSidechain", c.side)
+	boundary = append(boundary, a.header...)
+	boundary.Set("type", typeSystem)
+	boundary.Set("subtype", boundarySubtype)
+	boundary.Set("content", "Conversation compacted")
+	boundary.Set("isMeta", false)
+	boundary.Set("timestamp", a.time)
+	boundary.Set("uuid", id)
+	boundary.Set("level", "info")
+
+	meta := rawjson.Object{}
+	own := mark{}
+	meta.Set("trigger", "manual")
+	if comp != nil {
+		if comp.Auto {
+			meta.Set("trigger", "auto")
+		}
+		meta.Set("preTokens", comp.TokensBefore)
+		meta.Set("postTokens", comp.TokensAfter)
+		hides := len(comp.Shadowed)
+		own = mark{ID: comp.ID, Hides: &hides}
+	}
+
+	// The records are made first: the boundary names the last one as anchor.
+	head := a.buf
+	a.buf = bytes.Buffer{}
+	a.prev = id
+	for _, it := range items {
+		a.item(it)
+	}
+	if len(run) > 0 {
+		var messages, all []string
+		for _, i := range run {
+			all = append(all, c.recs[i].uuid)
+			if c.recs[i].isMessage() {
+				messages = append(messages, c.recs[i].uuid)
+			}
+		}
+		meta.Set("preservedSegment", map[string]string{"headUuid": all[0], "anchorUuid": a.prev, "tailUuid": all[len(all)-1]})
+		meta.Set("preservedMessages", map[string]any{"anchorUuid": a.prev, "uuids": messages, "allUuids": all})
+	}
+	boundary.Set("compactMetadata", meta)
+	boundary.Set("agentcompact", own)
+	rest := a.buf.Bytes()
+	a.buf = head
+	a.line(boundary)
+	a.buf.Write(rest)
+}
+
+func (a *appender) line(o rawjson.Object) {
+	a.buf.Write(o.Bytes())
+	a.buf.WriteByte('\n')
+}
+
+// item writes one message as a new record.
+func (a *appender) item(it wire.Item) {
+	var o rawjson.Object
+	own := mark{}
+	m := it.Message
+	if it.Entry >= 0 && (m == nil || m.Role == a.chat.msgs[it.Entry].Role) {
+		o, own = a.copyOf(it)
+	} else {
+		o, own = a.fresh(m, it.Compaction)
+	}
+	id := a.uuid()
+	o.Set("parentUuid", a.prev)
+	if a.prev == "" {
+		o.Set("parentUuid", nil)
+	}
+	o.Set("uuid", id)
+	o.Set("timestamp", a.time)
+	if own != (mark{}) {
+		o.Set("agentcompact", own)
+	}
+	a.line(o)
+	a.prev = id
+	if it.Entry >= 0 {
+		for _, call := range a.chat.msgs[it.Entry].Calls() {
+			a.calls[call] = id
+		}
+	}
+}
+
+// fresh makes the record of a message that the file does not have.
+func (a *appender) fresh(m *session.Message, comp *wire.Compaction) (rawjson.Object, mark) {
+	o := rawjson.Object{{Name: "parentUuid", Value: json.RawMessage("null")}}
+	o.Set("isSidechain", a.chat.side)
+	o = append(o, a.header...)
+	own := mark{Source: &m.Source}
+	msg := rawjson.Object{}
+	o.Set("type", typeUser)
+	if m.Role == session.RoleAssistant {
+		o.Set("type", typeAssistant)
+		model := m.Source.Model
+		if m.Source.Kind != session.SourceModel {
+			model = syntheticModel
+		}
+		msg.Set("model", model)
+		msg.Set("id", a.messageID())
+		msg.Set("type", "message")
+	}
+	msg.Set("role", o.Get("type"))
+	if t, ok := onlyText(m.Parts); ok && m.Role == session.RoleUser {
+		msg.Set("content", t)
+	} else {
+		msg.Set("content", anthropic.Content(m.Parts))
+	}
+	o.Set("message", msg)
+	switch {
+	case comp != nil && m.Role == session.RoleUser:
+		o.Set("isVisibleInTranscriptOnly", true)
+		o.Set("isCompactSummary", true)
+		own.ID = comp.ID
+		if m.Source == compact.CheckpointSource(comp.ID) {
+			own.Source = nil
+		}
+	case m.Role == session.RoleUser && m.Source.Kind == session.SourcePlugin:
+		o.Set("isMeta", true)
+	}
+	return o, own
+}
+
+func onlyText(parts []session.Part) (string, bool) {
+	if len(parts) != 1 {
+		return "", false
+	}
+	t, ok := parts[0].(session.Text)
+	return t.Text, ok && t.Text != ""
+}
+
+func (a *appender) messageID() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "agentcompact/%s/message/%d", a.seed, a.n))
+	return "msg_" + hex.EncodeToString(sum[:12])
+}
+
+// noUsage is what the agent itself puts on messages that outlive a compaction.
+var noUsage = json.RawMessage(`{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}`)
+
+// copyOf makes a record anew: the first of its records with its content, or
+// that of the item.
+func (a *appender) copyOf(it wire.Item) (rawjson.Object, mark) {
+	c, e := a.chat, a.chat.entries[it.Entry]
+	first := c.recs[e.recs[0]]
+	m := it.Message
+	if m == nil && c.msgs[it.Entry].Source.Form == FormCleared {
+		m = &c.msgs[it.Entry] // as the agent sends it
+	}
+	o := first.object()
+	own := mark{}
+	if first.mark != nil {
+		own = *first.mark
+	}
+	if e.piece == results {
+		own.Source = nil
+	}
+	if first.summary {
+		own.ID = first.ref() // it stays the same compaction
+	}
+	var content json.RawMessage
+	switch {
+	case m != nil:
+		if first.kind == kindAttachment {
+			return a.fresh(m, nil)
+		}
+		content = anthropic.Content(m.Parts)
+		own.Source = &m.Source
+		o.Delete("toolUseResult")
+	case len(e.recs) > 1 || e.piece != whole:
+		content = c.blocks(e)
+	}
+	if e.piece == rest {
+		o.Delete("toolUseResult")
+		o.Delete("sourceToolAssistantUUID")
+	}
+	for _, id := range c.msgs[it.Entry].Results() {
+		if u := a.calls[id]; u != "" && o.Get("sourceToolAssistantUUID") != nil {
+			o.Set("sourceToolAssistantUUID", u)
+		}
+	}
+	if first.kind == kindAttachment {
+		return o, own
+	}
+	msg, err := rawjson.Parse(o.Get("message"))
+	if err != nil {
+		return o, own // unreachable: it was read
+	}
+	if content != nil {
+		msg.Set("content", content)
+	}
+	if first.kind == kindAssistant {
+		msg.Set("id", a.messageID())
+		msg.Set("usage", noUsage)
+		o.Delete("requestId")
+	}
+	o.Set("message", msg)
+	return o, own
+}
+
+// blocks returns the content of an entry that is not just one record.
+func (c *chat) blocks(e entry) json.RawMessage {
+	list := []json.RawMessage{}
+	for _, i := range e.recs {
+		content := c.recs[i].content()
+		if s, ok := rawjson.String(content); ok {
+			list = append(list, anthropic.Block(session.Text{Text: s}))
+			continue
+		}
+		raws, _ := rawjson.Elements(content)
+		for _, raw := range raws {
+			var b lightBlock
+			isResult := lenient(json.Unmarshal(raw, &b)) && b.Type == "tool_result"
+			if e.piece == whole || isResult == (e.piece == results) {
+				list = append(list, raw)
+			}
+		}
+	}
+	return rawjson.Marshal(list)
+}
