@@ -1,7 +1,6 @@
 package summarize
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -14,142 +13,122 @@ type Composition struct {
 	// Pointer names what the checkpoint shadows; may be empty.
 	Pointer string
 	// Budget is the most tokens that the whole text may have; 0 for none. A
-	// budget too small for the framing is exceeded by the framing alone.
+	// budget that has no room for the framing and the pointer is exceeded by
+	// them alone.
 	Budget int
 	// Count prices a text; nil means a token for four bytes.
 	Count func(string) int
-	// Tail is text that stays visible beside the checkpoint: facts that it
-	// shows are left out first.
+	// Tail is text that stays visible beside the checkpoint: what it shows is
+	// not said again.
 	Tail string
 }
 
+// smallBudget is the budget below which the framing says only what it must.
+const smallBudget = 320
+
+// Shares of what a budget has left beside framing and narrative, for the parts
+// of the ledger; quoted facts get the rest. What a part does not use goes to
+// the others.
+const (
+	shareState    = 0.50 // notes, plan and carried calls
+	shareUser     = 0.25
+	shareFailures = 0.08
+	shareFiles    = 0.08
+)
+
 // Compose returns the whole text of a checkpoint: framing, narrative, ledger
-// and pointer, in this order. Facts are chosen by usefulness until the budget
-// is used up. Nothing of the content can close or forge the framing.
+// and pointer, in this order. What goes in is chosen by usefulness until the
+// budget is used up; the live state, a list of open items and the user's words
+// come first. Nothing of the content can close or forge the framing. The same
+// composition gives the same text.
 func Compose(c Composition) string {
 	if c.Count == nil {
 		c.Count = func(s string) int { return (len(s) + 3) / 4 }
 	}
+	small := c.Budget > 0 && c.Budget < smallBudget
 	narrative := Defuse(strings.TrimSpace(c.Narrative))
-	for {
-		p := &page{count: c.Count, left: 1 << 60}
+	if c.Ledger.Empty() {
+		c.Ledger = nil
+	}
+	bare := frame(c.Pointer, small)
+	budget := c.Budget
+	for range 6 {
+		left := 1 << 40
 		if c.Budget > 0 {
-			p.left = c.Budget - c.Count(frame(c.Pointer)) - 8
+			left = budget - c.Count(bare) - 1
 		}
-		n := narrative
-		if p.left < c.Count(n) {
-			n = fitText(n, p.left/2, c.Count)
-		}
-		p.add(n)
-		p.ledger(c.Ledger, n+"\n"+c.Tail)
-		if c.Pointer != "" {
-			p.lines = append(p.lines, c.Pointer)
-		}
-		text := frame(strings.Join(p.lines, "\n"))
-		if c.Budget <= 0 || len(p.lines) < 2 || c.Count(text) <= c.Budget {
+		body := composeBody(c, narrative, left)
+		text := frame(joinLines(body, c.Pointer), small)
+		if c.Budget <= 0 {
 			return text
 		}
 		over := c.Count(text) - c.Budget
-		c.Budget -= over // seams cost more than the parts: once more with less
+		if over <= 0 {
+			return text
+		}
+		budget -= over + 1 // the seams cost more than the parts: once more with less
 	}
+	return bare
 }
 
-// fitText cuts a text at a line so that it has at most n tokens.
+func joinLines(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// composeBody writes what stands between the framing and the pointer.
+func composeBody(c Composition, narrative string, left int) string {
+	if left <= 0 {
+		return ""
+	}
+	if n := c.Count(narrative); n > left || c.Ledger != nil && n > left*3/5 {
+		most := left
+		if c.Ledger != nil {
+			most = left * 2 / 5
+		}
+		if narrative = fitText(narrative, most, c.Count); onlyHeadings(narrative) {
+			narrative = ""
+		}
+	}
+	if narrative != "" {
+		left -= c.Count(narrative) + 1
+	}
+	if c.Ledger == nil {
+		return narrative
+	}
+	l := &layout{count: c.Count, ledger: c.Ledger, tail: c.Tail, said: narrative, left: left, all: left}
+	return joinLines(narrative, l.write())
+}
+
+// fitText cuts a text at the end of a line so that it has at most n tokens.
 func fitText(s string, n int, count func(string) int) string {
+	if n <= 0 {
+		return ""
+	}
 	for s != "" && count(s) > n {
-		i := strings.LastIndexByte(s, '\n')
+		i := strings.LastIndexByte(strings.TrimRight(s, "\n"), '\n')
 		if i < 0 {
 			return ""
 		}
 		s = s[:i]
 	}
-	return s
+	return strings.TrimRight(s, "\n")
 }
 
-type page struct {
-	count func(string) int
-	left  int
-	lines []string
-}
-
-// add appends a line if there is room for it.
-func (p *page) add(line string) bool {
-	if line == "" {
-		return false
+func onlyHeadings(s string) bool {
+	for line := range strings.Lines(s) {
+		line = strings.TrimSpace(line)
+		if line != "" && line[0] != '#' && line != noneText {
+			return false
+		}
 	}
-	cost := p.count(line) + 1
-	if cost > p.left {
-		return false
-	}
-	p.left -= cost
-	p.lines = append(p.lines, line)
 	return true
 }
 
-// quoteLine makes one harmless line of a text.
-func quoteLine(s string) string { return Defuse(squash(s)) }
-
-func (p *page) ledger(l *Ledger, shown string) {
-	if l.Empty() {
-		return
-	}
-	head := func(h string, lines []string) {
-		if len(lines) == 0 {
-			return
-		}
-		at := len(p.lines)
-		if !p.add(h) {
-			return
-		}
-		for _, line := range lines {
-			p.add(line)
-		}
-		if len(p.lines) == at+1 {
-			p.lines = p.lines[:at]
-		}
-	}
-	var notes, plan, user, files, failures, facts []string
-	for _, n := range l.Notes {
-		notes = append(notes, "- "+quoteLine(n))
-	}
-	if l.Plan != nil {
-		for _, it := range l.Plan.Items {
-			plan = append(plan, "- ["+box(it.State)+"] "+quoteLine(it.Text))
-		}
-	}
-	for _, c := range l.Carried {
-		plan = append(plan, "- "+quoteLine(c.Tool)+" "+quoteLine(c.Arguments))
-	}
-	for _, q := range l.User {
-		user = append(user, "> "+strings.ReplaceAll(Defuse(q.Text), "\n", "\n> "))
-	}
-	for i := len(l.Files) - 1; i >= 0; i-- {
-		files = append(files, "- "+l.Files[i].Did+" "+quoteLine(l.Files[i].Path))
-	}
-	for i := len(l.Failures) - 1; i >= 0; i-- {
-		failures = append(failures, fmt.Sprintf("- %s: %s", quoteLine(l.Failures[i].What), quoteLine(l.Failures[i].Error)))
-	}
-	for _, f := range l.Facts {
-		if !strings.Contains(shown, f.Line) {
-			facts = append(facts, "- "+quoteLine(f.Line))
-		}
-	}
-	head("User:", user)
-	head("Present:", notes)
-	head("Todo:", plan)
-	head("Failed:", failures)
-	head("Files:", files)
-	head("Facts:", facts)
-}
-
-func box(state string) string {
-	switch state {
-	case "done":
-		return "x"
-	case "active":
-		return "~"
-	case "dropped":
-		return "-"
-	}
-	return " "
-}
+// noneText is what an empty section says.
+const noneText = "none"

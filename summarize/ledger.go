@@ -77,6 +77,8 @@ type File struct {
 	Did string `json:"did"`
 	// Times counts the calls that touched it.
 	Times int `json:"times,omitempty"`
+	// Carry marks a file that the host wants shown.
+	Carry bool `json:"carry,omitempty"`
 }
 
 // FailedCall is a command or call that failed.
@@ -92,16 +94,29 @@ type FailedCall struct {
 
 // Fact is a quoted line, or the part of it around what matters.
 type Fact struct {
-	// Seq is the message that the line stands in, Last the newest one that
-	// mentions what it says.
-	Seq  session.Seq `json:"seq"`
-	Last session.Seq `json:"last,omitempty"`
+	// Seq is the message that the line stands in.
+	Seq session.Seq `json:"seq"`
 	// Line is the quote.
 	Line string `json:"line"`
-	// Count is how many messages mention what it says.
-	Count int `json:"n,omitempty"`
-	// By is who wrote it: user, assistant, call or tool.
+	// By is who wrote it: user, assistant, call, tool or other.
 	By string `json:"by,omitempty"`
+	// Keys are the literals that the line is quoted for.
+	Keys []Key `json:"keys,omitempty"`
+}
+
+// Key is a literal with what makes it useful.
+type Key struct {
+	Text string `json:"k"`
+	// Count is how many messages mention it, Calls how many of them call a tool
+	// with it, Times how often it is mentioned.
+	Count int `json:"n,omitempty"`
+	Calls int `json:"c,omitempty"`
+	Times int `json:"t,omitempty"`
+	// By are the kinds of authors that mention it, as bits: 1 user, 2
+	// assistant, 4 call, 8 tool, 16 other.
+	By int `json:"by,omitempty"`
+	// Last is the newest message that mentions it.
+	Last session.Seq `json:"last"`
 }
 
 // LedgerOptions are the optional settings of [Extract].
@@ -153,7 +168,7 @@ func merge(old, newer *Ledger, limit int) *Ledger {
 	l.Carried = mergeBy(old.Carried, newer.Carried, func(c Carried) string { return c.Tool }, nil)
 	l.Files = mergeBy(old.Files, newer.Files, func(f File) string { return f.Path }, joinFiles)
 	l.Failures = mergeBy(old.Failures, newer.Failures, func(f FailedCall) string { return f.What + "\n" + f.Error }, nil)
-	l.Facts = mergeBy(old.Facts, newer.Facts, func(f Fact) string { return squash(f.Line) }, joinFacts)
+	l.Facts = mergeFacts(old.Facts, newer.Facts)
 	sortBySeq(l)
 	l.bound(limit)
 	return l
@@ -190,22 +205,13 @@ func joinFiles(old, newer File) File {
 		return newer
 	}
 	newer.Times += old.Times
+	newer.Carry = newer.Carry || old.Carry
 	if newer.Did == "read" && old.Did != "deleted" {
 		newer.Did = old.Did // a file that was changed and read again is a changed file
 	}
 	if newer.Did == "changed" && old.Did == "created" {
 		newer.Did = "created"
 	}
-	return newer
-}
-
-func joinFacts(old, newer Fact) Fact {
-	if old.Seq == newer.Seq && old.Last == newer.Last {
-		newer.Count = max(newer.Count, old.Count)
-		return newer
-	}
-	newer.Count += old.Count
-	newer.Last = max(newer.Last, old.Last)
 	return newer
 }
 

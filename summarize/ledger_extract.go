@@ -1,7 +1,6 @@
 package summarize
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		}
 		x.message(it)
 	}
-	x.ledger.Facts = rankFacts(req)
+	x.ledger.Facts = collectFacts(req.Items, o.MaxBytes/2)
 	return merge(req.Prior, x.ledger, o.MaxBytes)
 }
 
@@ -74,7 +73,7 @@ func (x *extraction) message(it *Item) {
 const quoteMax = 6000
 
 func quoteUser(seq session.Seq, t string) Quote {
-	q := Quote{Seq: seq, Text: t}
+	q := Quote{Seq: seq, Text: t, Rule: isRule(t)}
 	if len(t) > quoteMax {
 		q.Text, q.Cut = head(t, quoteMax*2/3)+"\n…\n"+tail(t, quoteMax/3), true
 	}
@@ -228,90 +227,6 @@ func openPlan(p *Plan) *Plan {
 	return nil
 }
 
-// rankFacts quotes a line for each literal, the most useful first.
-func rankFacts(req *Request) []Fact {
-	type stat struct {
-		count      int
-		first, at  session.Seq
-		line, by   string
-		lastCount  int
-		start, end int
-	}
-	stats := map[string]*stat{}
-	for i := range req.Items {
-		it := &req.Items[i]
-		if it.Message == nil || it.Checkpoint || it.Recalled {
-			continue
-		}
-		eachText(it.Message, func(by, text string) {
-			for line := range strings.Lines(text) {
-				for p := 0; ; {
-					a, b := nextLiteral(line, p)
-					if a < 0 {
-						break
-					}
-					p = b
-					s := stats[line[a:b]]
-					if s == nil {
-						s = &stat{first: it.Seq, lastCount: -1}
-						stats[line[a:b]] = s
-					}
-					if s.lastCount != i {
-						s.lastCount = i
-						s.count++
-					}
-					s.at, s.line, s.by, s.start, s.end = it.Seq, line, by, a, b
-				}
-			}
-		})
-	}
-	keys := make([]string, 0, len(stats))
-	for k := range stats {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		x, y := stats[a], stats[b]
-		return cmp.Or(cmp.Compare(min(y.count, 8), min(x.count, 8)), cmp.Compare(y.at, x.at), cmp.Compare(a, b))
-	})
-	var out []Fact
-	seen := map[string]bool{}
-	for _, k := range keys {
-		s := stats[k]
-		line := cropLine(s.line, s.start, s.end, 100)
-		if key := squash(line); !seen[key] {
-			seen[key] = true
-			out = append(out, Fact{Seq: s.at, Last: s.at, Line: line, Count: s.count, By: s.by})
-		}
-		if len(out) >= 4000 {
-			break
-		}
-	}
-	return out
-}
-
-// cropLine returns the part of line around [a, b) with about pad bytes beside
-// it, cut between words.
-func cropLine(line string, a, b, pad int) string {
-	lo, hi := max(0, a-pad), min(len(line), b+pad)
-	if lo > 0 {
-		if i := strings.IndexByte(line[lo:a], ' '); i >= 0 {
-			lo += i + 1
-		}
-	}
-	if hi < len(line) {
-		if i := strings.LastIndexByte(line[b:hi], ' '); i >= 0 {
-			hi = b + i
-		}
-	}
-	for lo < a && line[lo]&0xC0 == 0x80 {
-		lo++
-	}
-	for hi < len(line) && hi > b && line[hi]&0xC0 == 0x80 {
-		hi--
-	}
-	return strings.TrimSpace(line[lo:hi])
-}
-
 // bound drops the least useful facts until the text of the ledger is within
 // limit bytes.
 func (l *Ledger) bound(limit int) {
@@ -334,7 +249,7 @@ func (l *Ledger) bound(limit int) {
 		}
 	}
 	for i, f := range l.Facts {
-		left -= len(f.Line) + 24
+		left -= len(f.Line) + 48 + 48*len(f.Keys)
 		if left < 0 {
 			l.Dropped += len(l.Facts) - i
 			l.Facts = slices.Clone(l.Facts[:i])

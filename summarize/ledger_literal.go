@@ -1,6 +1,7 @@
 package summarize
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -55,6 +56,12 @@ func nextLiteral(s string, i int) (start, end int) {
 			j += n
 		}
 		a, b := trimLiteral(s, i, j)
+		if a > 0 && a < b && s[a] == '/' && s[a-1] == '<' {
+			a++ // the name of a tag
+		}
+		if a > 0 && s[a-1] == '\\' && a < b && strings.IndexByte("ntrbf", s[a]) >= 0 && isLiteral(s[a+1:b]) {
+			a++ // an escape in front of it
+		}
 		if isLiteral(s[a:b]) {
 			return a, b
 		}

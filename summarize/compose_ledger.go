@@ -1,0 +1,368 @@
+package summarize
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agentcompact/agentcompact/session"
+)
+
+// layout writes a ledger within a budget.
+type layout struct {
+	count  func(string) int
+	ledger *Ledger
+	// tail is text visible elsewhere, said the narrative.
+	tail, said string
+	// left is what is left of all.
+	left, all int
+}
+
+// The titles of the parts. Content cannot forge them: its lines have a mark in
+// front.
+const (
+	titleUser     = "User (event> words):"
+	titleNotes    = "Present:"
+	titlePlan     = "Todo:"
+	titleCarried  = "State of tools:"
+	titleFailures = "Failed (event: call: error):"
+	titleFiles    = "Files:"
+	titleFacts    = "Facts (event: quote):"
+)
+
+func (l *layout) write() string {
+	share := func(part float64) int { return int(part * float64(l.all)) }
+	state := l.state(share(shareState))
+	l.spend(state...)
+	user := l.user(share(shareUser))
+	l.spend(user...)
+	failures := l.failures(share(shareFailures))
+	l.spend(failures...)
+	files := l.files(share(shareFiles))
+	l.spend(files...)
+	quoted := joinLines(append(append(slices.Clone(user), failures...), state...)...)
+	facts := l.facts(quoted, joinLines(files...))
+	l.spend(facts...)
+	// what the facts did not use goes to the rest
+	if spare := l.left; spare > l.all/20 {
+		grow := func(part []string, again func(int) []string) []string {
+			had := l.price(part)
+			l.left += had
+			part = again(had + spare)
+			l.spend(part...)
+			spare = l.left
+			return part
+		}
+		user = grow(user, l.user)
+		failures = grow(failures, l.failures)
+		files = grow(files, l.files)
+	}
+	return joinLines(slices.Concat(user, state, failures, files, facts)...)
+}
+
+func (l *layout) price(lines []string) int {
+	n := 0
+	for _, s := range lines {
+		n += l.count(s) + 1
+	}
+	return n
+}
+
+func (l *layout) spend(lines ...string) { l.left -= l.price(lines) }
+
+// part writes a title and as many lines as fit into budget, in order.
+func (l *layout) part(title string, lines []string, budget int) []string {
+	budget = min(budget, l.left) - l.count(title) - 1
+	var out []string
+	for _, s := range lines {
+		if cost := l.count(s) + 1; cost <= budget {
+			budget -= cost
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return append([]string{title}, out...)
+}
+
+// state writes what is true now: notes, plan, carried calls.
+func (l *layout) state(budget int) []string {
+	var notes, plan, carried []string
+	for _, n := range l.ledger.Notes {
+		notes = append(notes, "- "+quoteLine(n))
+	}
+	if p := l.ledger.Plan; p != nil {
+		for _, it := range p.Items {
+			plan = append(plan, "- "+quoteLine("["+box(it.State)+"] "+it.Text))
+		}
+	}
+	for _, c := range l.ledger.Carried {
+		carried = append(carried, seqPrefix(c.Seq)+quoteLine(c.Tool+" "+c.Arguments))
+	}
+	out := l.part(titleNotes, notes, budget)
+	budget -= l.price(out)
+	if fit := l.part(titlePlan, plan, budget); len(fit) == len(plan)+1 {
+		out = append(out, fit...)
+		budget -= l.price(fit)
+	} else if len(plan) > 0 { // the open items first
+		open := slices.DeleteFunc(slices.Clone(plan), func(s string) bool { return strings.HasPrefix(s, "- [x]") || strings.HasPrefix(s, "- [-]") })
+		fit = l.part(titlePlan, open, budget)
+		out = append(out, fit...)
+		budget -= l.price(fit)
+	}
+	return append(out, l.part(titleCarried, carried, budget)...)
+}
+
+func box(state string) string {
+	switch state {
+	case "done":
+		return "x"
+	case "active":
+		return "~"
+	case "dropped":
+		return "-"
+	}
+	return " "
+}
+
+// user writes the user's words: what was asked first, what was said last, and
+// rules come before the rest.
+func (l *layout) user(budget int) []string {
+	quotes := l.ledger.User
+	if len(quotes) == 0 {
+		return nil
+	}
+	budget = min(budget, l.left) - l.count(titleUser) - 1
+	whole := budget
+	chosen := make(map[int]string, len(quotes))
+	for _, i := range userOrder(quotes) {
+		q := quotes[i]
+		if l.tail != "" && strings.Contains(l.tail, q.Text) {
+			continue
+		}
+		text := userLines(q.Seq, q.Text)
+		cost := l.count(text) + 1
+		if most := whole / 2; cost > min(budget, most) && (i == 0 || q.Rule || len(chosen) == 0) {
+			text = l.clipQuote(q, min(budget, most))
+			cost = l.count(text) + 1
+		}
+		if text == "" || cost > budget {
+			continue
+		}
+		budget -= cost
+		chosen[i] = text
+	}
+	out := []string{titleUser}
+	for i := range quotes {
+		if s, ok := chosen[i]; ok {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
+}
+
+// userLines quotes a text line by line.
+func userLines(seq session.Seq, text string) string {
+	text = Defuse(strings.TrimSpace(text))
+	return strconv.FormatInt(int64(seq), 10) + "> " + strings.ReplaceAll(text, "\n", "\n> ")
+}
+
+// clipQuote quotes as much of a text as fits: its start, the lines that state
+// rules, and its end.
+func (l *layout) clipQuote(q Quote, budget int) string {
+	lines := strings.Split(strings.TrimSpace(q.Text), "\n")
+	keep := make([]bool, len(lines))
+	left := budget - l.count(userLines(q.Seq, "")) - 4
+	take := func(i int) {
+		if keep[i] || strings.TrimSpace(lines[i]) == "" {
+			return
+		}
+		if cost := l.count("> "+lines[i]) + 2; cost <= left {
+			left -= cost
+			keep[i] = true
+		}
+	}
+	first := left
+	for i := 0; i < len(lines) && left > first*2/3; i++ {
+		take(i)
+	}
+	for i := range lines {
+		if isRule(lines[i]) {
+			take(i)
+		}
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		take(i)
+	}
+	if !slices.Contains(keep, true) { // one long line
+		return l.clipLine(q.Seq, q.Text, budget)
+	}
+	var out []string
+	gap := false
+	for i, line := range lines {
+		if !keep[i] {
+			gap = gap || strings.TrimSpace(line) != ""
+			continue
+		}
+		if gap {
+			line = "… " + line
+			gap = false
+		}
+		out = append(out, line)
+	}
+	text := strings.Join(out, "\n")
+	if gap {
+		text += " …"
+	}
+	return userLines(q.Seq, text)
+}
+
+// clipLine quotes the start of a text.
+func (l *layout) clipLine(seq session.Seq, text string, budget int) string {
+	lo, hi := 0, len(text)
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if l.count(userLines(seq, head(text, mid)+" …")) < budget {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	if lo < 12 {
+		return ""
+	}
+	cut := head(text, lo)
+	if i := strings.LastIndexByte(cut, ' '); i > len(cut)/2 {
+		cut = cut[:i]
+	}
+	return userLines(seq, cut+" …")
+}
+
+// userOrder returns the indexes of quotes in the order of their worth: the
+// first, the last, rules from new to old, then the others from new to old. Of
+// texts that differ in numbers only, the newest counts and the others come
+// last.
+func userOrder(quotes []Quote) []int {
+	newest := map[string]int{}
+	for i, q := range quotes {
+		newest[template(q.Text)] = i
+	}
+	rank := make([]int, len(quotes))
+	order := make([]int, len(quotes))
+	for i, q := range quotes {
+		order[i] = i
+		switch {
+		case i == 0:
+			rank[i] = 0
+		case i == len(quotes)-1:
+			rank[i] = 1
+		case newest[template(q.Text)] != i:
+			rank[i] = 4
+		case q.Rule:
+			rank[i] = 2
+		default:
+			rank[i] = 3
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(b, a))
+	})
+	return order
+}
+
+// template is a text without its numbers.
+func template(s string) string {
+	s = strings.ToLower(squash(head(s, 400)))
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return '0'
+		}
+		return r
+	}, s)
+}
+
+// failures writes what failed, the newest first chosen.
+func (l *layout) failures(budget int) []string {
+	var lines []string
+	for i := len(l.ledger.Failures) - 1; i >= 0; i-- {
+		f := l.ledger.Failures[i]
+		if l.tail != "" && strings.Contains(l.tail, f.Error) {
+			continue
+		}
+		s := seqPrefix(f.Seq) + quoteLine(f.What) + ": " + quoteLine(f.Error)
+		if f.Solved {
+			s += " (solved later)"
+		}
+		lines = append(lines, s)
+	}
+	return reversePart(l.part(titleFailures, lines, budget))
+}
+
+// files writes what was done to files, one line for each kind.
+func (l *layout) files(budget int) []string {
+	budget = min(budget, l.left)
+	kinds := []string{"created", "changed", "deleted", "read"}
+	lists := map[string][]string{}
+	budget -= l.count(titleFiles) + 1
+	add := func(f File, must bool) {
+		path := quoteLine(f.Path)
+		cost := l.count(" "+path) + 1
+		if len(lists[f.Did]) == 0 {
+			cost += 3
+		}
+		if cost > budget && !must || cost > l.left {
+			return
+		}
+		budget -= cost
+		lists[f.Did] = append(lists[f.Did], path)
+	}
+	for i := len(l.ledger.Files) - 1; i >= 0; i-- {
+		if l.ledger.Files[i].Carry {
+			add(l.ledger.Files[i], true)
+		}
+	}
+	for _, read := range []bool{false, true} {
+		for i := len(l.ledger.Files) - 1; i >= 0; i-- {
+			if f := l.ledger.Files[i]; !f.Carry && (f.Did == "read") == read {
+				add(f, false)
+			}
+		}
+	}
+	out := []string{titleFiles}
+	for _, k := range kinds {
+		if len(lists[k]) > 0 {
+			out = append(out, "- "+k+" "+strings.Join(lists[k], " "))
+		}
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
+}
+
+// facts quotes what the tail and the other parts do not quote.
+func (l *layout) facts(quoted, named string) []string {
+	budget := l.left - l.count(titleFacts) - 1
+	lines := packFacts(l.ledger.Facts, literalSet(l.tail, quoted), literalSet(l.said, named), budget, l.count)
+	if len(lines) == 0 {
+		return nil
+	}
+	return append([]string{titleFacts}, lines...)
+}
+
+func reversePart(lines []string) []string {
+	if len(lines) > 1 {
+		slices.Reverse(lines[1:])
+	}
+	return lines
+}
+
+func seqPrefix(seq session.Seq) string { return strconv.FormatInt(int64(seq), 10) + ": " }
+
+// quoteLine makes one harmless line of a text.
+func quoteLine(s string) string { return Defuse(squash(s)) }

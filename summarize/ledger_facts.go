@@ -1,0 +1,303 @@
+package summarize
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/agentcompact/agentcompact/session"
+)
+
+// Who mentions a literal, as bits of [Key.By].
+const (
+	byUser = 1 << iota
+	byAssistant
+	byCall
+	byTool
+	byOther
+)
+
+// mention is what is known of a literal while a span is read.
+type mention struct {
+	n, calls, occ int32 // messages, messages that call with it, occurrences
+	by            uint8
+	item          int32 // the newest item that has it, from 1
+	call          int32 // the newest item that calls with it
+	first         int32
+	rank          int32 // from 1 when chosen
+	fact          int32 // the best snippet, from 1
+	value         float32
+}
+
+// usefulness estimates, as a log odds, that the agent will need a literal
+// again. What the agent itself used in calls comes back most often, then what
+// is new, then what is said again and again; a token that one tool printed once
+// comes back least.
+func usefulness(n, calls, occ int, by uint8, age int, size int) float64 {
+	z := -2.75 + 0.15*math.Log(float64(n)) + 0.4*math.Log(float64(occ)/float64(n))
+	if by&byCall != 0 {
+		z += 0.75 + 0.55*math.Log(float64(1+calls))
+	}
+	if by&byAssistant != 0 {
+		z += 0.2
+	}
+	if by&byUser != 0 {
+		z += 0.4
+	}
+	if by == byTool && n == 1 {
+		z -= 1.2
+	}
+	z += 1.35 * math.Exp(-float64(age)/4)
+	return z - 0.18*math.Min(float64(size), 60)/20
+}
+
+func odds(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
+
+// snippet is a candidate for a fact: a line, or the part of it that matters.
+type snippet struct {
+	line  string
+	item  int32
+	by    uint8
+	value float64
+}
+
+const (
+	// snippetPad is how much of a line beside a literal may be kept.
+	snippetPad = 100
+	// lineMax is how much of a line is searched for literals: more is data.
+	lineMax = 256 << 10
+)
+
+// collectFacts reads the texts of a span and quotes a line for each literal,
+// the most useful first, within limit bytes.
+func collectFacts(items []Item, limit int) []Fact {
+	stats := make(map[string]*mention, 1024)
+	var pool []mention
+	for i := range items {
+		it := &items[i]
+		if skipped(it) {
+			continue
+		}
+		n := int32(i + 1)
+		factTexts(it.Message, func(by uint8, text string) {
+			eachLine(text, func(line string) {
+				for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
+					s := stats[line[a:b]]
+					if s == nil {
+						if len(pool) == cap(pool) {
+							pool = make([]mention, 0, 4096)
+						}
+						pool = append(pool, mention{first: n})
+						s = &pool[len(pool)-1]
+						stats[line[a:b]] = s
+					}
+					s.occ++
+					s.by |= by
+					if s.item != n {
+						s.item = n
+						s.n++
+					}
+					if by == byCall && s.call != n {
+						s.call = n
+						s.calls++
+					}
+				}
+			})
+		})
+	}
+	// the most useful literals
+	type ranked struct {
+		lit string
+		m   *mention
+	}
+	all := make([]ranked, 0, len(stats))
+	for lit, m := range stats {
+		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, len(items)-int(m.item), len(lit)))
+		all = append(all, ranked{lit, m})
+	}
+	byValue := func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.m.value, a.m.value), cmp.Compare(b.m.item, a.m.item), cmp.Compare(a.lit, b.lit))
+	}
+	if most := max(limit/32, 64); len(all) > most {
+		// only the best are sorted: those above the value of the last one taken
+		vals := make([]float32, len(all))
+		for i, r := range all {
+			vals[i] = r.m.value
+		}
+		slices.Sort(vals)
+		least := vals[len(vals)-most]
+		all = slices.DeleteFunc(all, func(r ranked) bool { return r.m.value < least })
+	}
+	slices.SortFunc(all, byValue)
+	for i, r := range all {
+		r.m.rank = int32(i + 1)
+	}
+	// the best line of each
+	var snips []snippet
+	for i := range items {
+		it := &items[i]
+		if skipped(it) {
+			continue
+		}
+		factTexts(it.Message, func(by uint8, text string) {
+			eachLine(text, func(line string) {
+				snips = bestSnippets(snips, stats, line, int32(i+1), by)
+			})
+		})
+	}
+	var facts []Fact
+	covered := make(map[string]bool, len(all))
+	for _, r := range all {
+		if covered[r.lit] || r.m.fact == 0 {
+			continue
+		}
+		s := snips[r.m.fact-1]
+		f := Fact{Seq: items[s.item-1].Seq, Line: s.line, By: byName(s.by)}
+		size := len(f.Line) + 48
+		for a, b := nextLiteral(s.line, 0); a >= 0; a, b = nextLiteral(s.line, b) {
+			lit := s.line[a:b]
+			m := stats[lit]
+			if m == nil || m.rank == 0 || covered[lit] {
+				continue
+			}
+			covered[lit] = true
+			f.Keys = append(f.Keys, Key{Text: lit, Count: int(m.n), Calls: int(m.calls), Times: int(m.occ), By: int(m.by), Last: items[m.item-1].Seq})
+			size += len(lit) + 40
+		}
+		if limit -= size; limit < 0 {
+			break
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+func skipped(it *Item) bool { return it.Message == nil || it.Checkpoint || it.Recalled }
+
+// bestSnippets notes for each chosen literal of a line whether this line shows
+// it better than those before: with more useful neighbors for its length, and
+// of two equal ones the newer.
+func bestSnippets(snips []snippet, stats map[string]*mention, line string, item int32, by uint8) []snippet {
+	var lo, hi int
+	var value float64
+	made := false
+	for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
+		m := stats[line[a:b]]
+		if m == nil || m.rank == 0 {
+			continue
+		}
+		if !made || b > hi {
+			lo, hi = around(line, a, b, snippetPad)
+			value, made = 0, true
+			for c, d := nextLiteral(line[lo:hi], 0); c >= 0; c, d = nextLiteral(line[lo:hi], d) {
+				if o := stats[line[lo+c:lo+d]]; o != nil && o.rank > 0 {
+					value += odds(float64(o.value))
+				}
+			}
+			words := strings.Count(line[lo:hi], " ")
+			value /= float64(24 + hi - lo)
+			if words < 3 {
+				value *= 0.7
+			}
+			if by == byCall || by == byUser {
+				value *= 1.1
+			}
+			snips = append(snips, snippet{line: line[lo:hi], item: item, by: by, value: value})
+		}
+		if m.fact == 0 || value >= snips[m.fact-1].value {
+			m.fact = int32(len(snips))
+		}
+	}
+	return snips
+}
+
+// around returns the bounds of the part of a line around [a, b) with about pad
+// bytes on either side, between words.
+func around(line string, a, b, pad int) (int, int) {
+	lo, hi := 0, len(line)
+	if a > pad {
+		lo = a - pad
+		if i := strings.IndexAny(line[lo:a], " \t"); i >= 0 {
+			lo += i + 1
+		} else {
+			for lo < a && line[lo]&0xC0 == 0x80 {
+				lo++
+			}
+		}
+	}
+	if len(line)-b > pad {
+		hi = b + pad
+		if i := strings.LastIndexAny(line[b:hi], " \t"); i >= 0 {
+			hi = b + i
+		} else {
+			for hi > b && line[hi]&0xC0 == 0x80 {
+				hi--
+			}
+		}
+	}
+	for lo < a && (line[lo] == ' ' || line[lo] == '\t') {
+		lo++
+	}
+	for hi > b && (line[hi-1] == ' ' || line[hi-1] == '\t') {
+		hi--
+	}
+	return lo, hi
+}
+
+// eachLine calls f for each line of a text, without its end.
+func eachLine(text string, f func(line string)) {
+	for len(text) > 0 {
+		line := text
+		if i := strings.IndexByte(text, '\n'); i >= 0 {
+			line, text = text[:i], text[i+1:]
+		} else {
+			text = ""
+		}
+		if len(line) > lineMax {
+			line = head(line, lineMax)
+		}
+		if len(line) > 0 {
+			f(line)
+		}
+	}
+}
+
+// factTexts calls f for the texts of a message that facts are taken from.
+func factTexts(m *session.Message, f func(by uint8, text string)) {
+	by := uint8(byAssistant)
+	switch {
+	case m.Role == session.RoleUser && m.Source.Kind == session.SourceUser:
+		by = byUser
+	case m.Role != session.RoleAssistant:
+		by = byOther
+	}
+	for _, p := range m.Parts {
+		switch p := p.(type) {
+		case session.Text:
+			f(by, p.Text)
+		case session.ToolCall:
+			f(byCall, p.Arguments)
+		case session.ToolResult:
+			for _, q := range p.Parts {
+				if t, ok := q.(session.Text); ok {
+					f(byTool, t.Text)
+				}
+			}
+		}
+	}
+}
+
+func byName(by uint8) string {
+	switch by {
+	case byUser:
+		return "user"
+	case byAssistant:
+		return "assistant"
+	case byCall:
+		return "call"
+	case byTool:
+		return "tool"
+	}
+	return "other"
+}

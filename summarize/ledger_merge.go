@@ -1,0 +1,73 @@
+package summarize
+
+import (
+	"cmp"
+	"slices"
+)
+
+// mergeFacts joins the facts of two ledgers by their keys. A key that both have
+// is quoted by the newer line; its counts add up. The most useful come first.
+func mergeFacts(old, newer []Fact) []Fact {
+	if len(old) == 0 {
+		return newer
+	}
+	type place struct{ fact, key int }
+	at := map[string]place{}
+	out := make([]Fact, 0, len(old)+len(newer))
+	for _, f := range newer {
+		f.Keys = slices.Clone(f.Keys)
+		out = append(out, f)
+		for j, k := range f.Keys {
+			at[k.Text] = place{len(out) - 1, j}
+		}
+	}
+	for _, f := range old {
+		var keep []Key
+		for _, k := range f.Keys {
+			p, ok := at[k.Text]
+			if !ok {
+				at[k.Text] = place{len(out), len(keep)}
+				keep = append(keep, k)
+				continue
+			}
+			n := &out[p.fact].Keys[p.key]
+			if n.Last == k.Last { // the same ledger twice
+				n.Count, n.Calls, n.Times = max(n.Count, k.Count), max(n.Calls, k.Calls), max(n.Times, k.Times)
+			} else {
+				n.Count, n.Calls, n.Times = n.Count+k.Count, n.Calls+k.Calls, n.Times+k.Times
+			}
+			n.By |= k.By
+			n.Last = max(n.Last, k.Last)
+		}
+		if len(keep) > 0 {
+			f.Keys = keep
+			out = append(out, f)
+		}
+	}
+	newest := newestKey(out)
+	value := make(map[string]float64, len(out))
+	for _, f := range out {
+		for _, k := range f.Keys {
+			value[f.Line] = max(value[f.Line], k.useful(int(newest)))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Fact) int {
+		return cmp.Or(cmp.Compare(value[b.Line], value[a.Line]), cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.Line, b.Line))
+	})
+	return out
+}
+
+func newestKey(facts []Fact) (seq int64) {
+	for _, f := range facts {
+		for _, k := range f.Keys {
+			seq = max(seq, int64(k.Last))
+		}
+	}
+	return seq
+}
+
+// useful estimates how likely the key is needed again when newest is the
+// newest message known.
+func (k Key) useful(newest int) float64 {
+	return usefulness(max(k.Count, 1), k.Calls, max(k.Times, k.Count, 1), uint8(k.By), newest-int(k.Last), len(k.Text))
+}
