@@ -45,7 +45,7 @@ func (p *reply) failed(err error) error {
 	// An error without a status comes from the connection or out of the reply.
 	reading := p.stream != nil
 	if r.Status == 0 && r.Class == overflow.ClassOther {
-		if body, _, ok := p.x.answer(); ok && len(body) > 0 {
+		if body, _, ok := p.x.answer(); ok {
 			reading = true
 			if s := overflow.ClassifyStream(body, p.options()...); s.Class != overflow.ClassNone && s.Class != overflow.ClassOther {
 				r = s

@@ -121,7 +121,7 @@ func PlanCalls(s Summarizer, req *Request, opts *RunOptions) int {
 }
 
 func newRun(s Summarizer, req *Request, opts *RunOptions) *run {
-	r := &run{req: req}
+	r := &run{req: sized(req)}
 	if opts != nil {
 		r.o = *opts
 	}

@@ -2,7 +2,9 @@ package summarize
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -65,10 +67,23 @@ func sizes(req *Request, items []Item) (each []int, total int) {
 	each = make([]int, len(items))
 	t := &transcript{}
 	for i := range items {
-		each[i] = req.Count(entryText(t, &items[i]))
+		if each[i] = items[i].size; each[i] == 0 {
+			each[i] = req.Count(entryText(t, &items[i]))
+		}
 		total += each[i]
 	}
 	return each, total
+}
+
+// sized returns a copy of the request whose items know their sizes.
+func sized(req *Request) *Request {
+	c := *req
+	c.Items = slices.Clone(req.Items)
+	each, _ := sizes(req, req.Items)
+	for i := range c.Items {
+		c.Items[i].size = each[i]
+	}
+	return &c
 }
 
 // whole writes the summary of the span.
@@ -124,7 +139,9 @@ func (r *run) cut(m *model, err error, req *Request, entries int) bool {
 		if f.Actual > sent { // the provider counts more than we do
 			limit = int(float64(limit) * float64(sent) / float64(f.Actual))
 		}
-		if n := limit - limit/50 - over; n < entries {
+		if n := limit - limit/50 - over; n < minEntries {
+			return false // the instructions alone fill it
+		} else if n < entries {
 			next, guess = n, false
 		}
 	}
@@ -145,12 +162,29 @@ func (r *run) parts(ctx context.Context, m *model, base *Request, items []Item, 
 		return nil, &Failure{Class: Overflow, Detail: "the pieces cannot be cut small enough"}
 	}
 	chunks := r.chunked(m, base, items, room)
+	from := 0
 	out := make([][]text, len(chunks))
+	for m.guessed() && from == 0 { // find out with one request whether the guess holds
+		t, err := r.part(ctx, m, base, chunks, 0, room, -1)
+		if err == errRecut {
+			room = r.room(m, base)
+			if depth++; depth > maxDepth {
+				return nil, &Failure{Class: Overflow, Detail: "the pieces cannot be cut small enough"}
+			}
+			chunks = r.chunked(m, base, items, room)
+			out = make([][]text, len(chunks))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[0], from = t, 1
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.o.Parallel)
-	done := 0
+	done := from
 	one := func(ctx context.Context, i int) error {
-		t, err := r.part(ctx, m, base, chunks[i], i, len(chunks), room, depth)
+		t, err := r.part(ctx, m, base, chunks, i, room, depth)
 		if err != nil {
 			return err
 		}
@@ -161,16 +195,6 @@ func (r *run) parts(ctx context.Context, m *model, base *Request, items []Item, 
 		r.mu.Unlock()
 		r.progress("chunk", n, len(chunks))
 		return nil
-	}
-	from := 0
-	m.mu.Lock()
-	guess := m.guess
-	m.mu.Unlock()
-	if guess { // find out with one request whether the guess holds
-		if err := one(ctx, 0); err != nil {
-			return nil, err
-		}
-		from = 1
 	}
 	for i := from; i < len(chunks); i++ {
 		g.Go(func() error {
@@ -193,9 +217,20 @@ func (r *run) parts(ctx context.Context, m *model, base *Request, items []Item, 
 	return all, nil
 }
 
+// errRecut says that the first chunk of a guess was too long.
+var errRecut = errors.New("the guess was too high")
+
+// guessed reports whether what the model is given is a guess.
+func (m *model) guessed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.guess
+}
+
 // part writes the summary of one chunk, or of its parts when it turns out to be
-// too long.
-func (r *run) part(ctx context.Context, m *model, base *Request, items []Item, i, n, room, depth int) ([]text, error) {
+// too long; at depth -1 it leaves that to the caller.
+func (r *run) part(ctx context.Context, m *model, base *Request, chunks [][]Item, i, room, depth int) ([]text, error) {
+	items, n := chunks[i], len(chunks)
 	req := *base
 	req.Items = items
 	req.Head = base.Head && i == 0 && !items[0].piece
@@ -220,6 +255,9 @@ func (r *run) part(ctx context.Context, m *model, base *Request, items []Item, i
 		return []text{t}, nil
 	}
 	if r.cut(who, err, &req, total) {
+		if depth < 0 && who == m {
+			return nil, errRecut
+		}
 		return r.parts(ctx, who, &sub, items, min(r.room(who, &req), max(total-1, 1)), depth+1)
 	}
 	return nil, err

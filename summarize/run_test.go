@@ -2,8 +2,11 @@ package summarize
 
 import (
 	"context"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,16 +28,92 @@ func requestOf(msgs ...session.Message) *Request {
 	return &Request{ID: "c1", Items: itemsOf(msgs...), Count: t4, MaxTokens: 2000}
 }
 
+// fill is n tokens of text.
 func fill(n int) string { return strings.Repeat("line of invented log text; ", 4*n/27+1)[:4*n] }
 
-func TestRunSmoke(t *testing.T) {
-	srv := summarizetest.New(t, summarizetest.Text("The files were read."))
-	s, err := NewLLM(LLMOptions{BaseURL: srv.URL(), APIKey: "k", Model: "m"})
+// loose is a guard for scripted one-liners.
+var loose = &GuardOptions{NoSections: true, NoFloor: true, KeepInvented: true}
+
+const note = "The pump was checked and is fine."
+
+// clock records waits and passes time without waiting.
+type clock struct {
+	mu    sync.Mutex
+	now   time.Time
+	waits []time.Duration
+}
+
+func newClock() *clock { return &clock{now: time.Unix(1_700_000_000, 0)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waits = append(c.waits, d)
+	c.now = c.now.Add(d)
+	return context.Cause(ctx)
+}
+
+func (c *clock) options(o RunOptions) *RunOptions {
+	o.Now, o.Sleep, o.Jitter = c.Now, c.Sleep, func() float64 { return 0 }
+	if o.Guard == nil {
+		o.Guard = loose
+	}
+	return &o
+}
+
+// client keeps no connection, so that nothing is left behind.
+func client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+func newTestLLM(t *testing.T, srv *summarizetest.Server, o LLMOptions) Summarizer {
+	t.Helper()
+	o.BaseURL, o.APIKey, o.HTTPClient = srv.URL(), "key", client()
+	if o.Model == "" {
+		o.Model = "scribe"
+	}
+	s, err := NewLLM(o)
 	require.NoError(t, err)
-	w, err := Run(context.Background(), s, requestOf(session.UserText("do it "+fill(500)), session.AssistantText("ok")),
-		&RunOptions{Guard: &GuardOptions{NoSections: true, NoFloor: true}})
+	return s
+}
+
+func outcomes(calls []Call) (out []string) {
+	for _, c := range calls {
+		out = append(out, c.Purpose+" "+c.Outcome)
+	}
+	return out
+}
+
+// requestT4 counts the texts of a request as the tests of the library do.
+func requestT4(r summarizetest.Request) int {
+	c, err := r.Chat()
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, m := range c.Messages {
+		n += t4(m.Text)
+		for _, tc := range m.ToolCalls {
+			n += t4(tc.Name + tc.Arguments)
+		}
+	}
+	for _, tool := range c.Tools {
+		n += t4(string(tool))
+	}
+	return n
+}
+
+func lastText(t *testing.T, r summarizetest.Request) string {
+	t.Helper()
+	c, err := r.Chat()
 	require.NoError(t, err)
-	require.Equal(t, "The files were read.", w.Text)
-	require.Len(t, w.Calls, 1)
-	t.Log(string(srv.Requests()[0].Body))
+	last := c.Messages[len(c.Messages)-1]
+	require.Equal(t, "user", last.Role)
+	return last.Text
 }

@@ -36,6 +36,7 @@ type Item struct {
 
 	label string // what [Run] calls it in a transcript, "" for the usual
 	piece bool   // it holds a part of a text that was cut
+	size  int    // of its entry in a transcript; 0: not counted yet
 }
 
 // Request is what a summarizer is asked for. It is not modified.
