@@ -46,18 +46,18 @@ func hostile(size int) map[string]string {
 		"random symbols":      letters("!@#$%^&*()-_=+[]{};:,.<>?|~"),
 		"random blanks":       letters(" \t\u00a0\u2003"),
 		"random any":          letters("aZ5 \n\t'/é中가😀\u0301ª½\u200d"),
-		"words of 79":         wordsOf79(letters("abcdefghijklmnopqrstuvwxyz")),
+		"words for the scan":  shortWords(letters("abcdefghijklmnopqrstuvwxyz")),
 		"digits":              letters("0123456789"),
 		"contractions":        fill("'s'll"),
 		"slashes":             fill("/"),
 	}
 }
 
-// wordsOf79 puts a space in place of every 79th letter, so that each piece is
+// shortWords puts a space in place of every scanLimit-th letter, so that each piece is
 // just short enough for the scan.
-func wordsOf79(s string) string {
+func shortWords(s string) string {
 	b := []byte(s)
-	for i := 78; i < len(b); i += 79 {
+	for i := scanLimit - 2; i < len(b); i += scanLimit {
 		b[i] = ' '
 	}
 	return string(b)
@@ -79,7 +79,7 @@ func steps(t *testing.T, c *Counter, text string) (scanned, merged int) {
 }
 
 func TestWorkGrowsWithLengthOnly(t *testing.T) {
-	small, large := hostile(32<<10), hostile(256<<10)
+	small, large := hostile(16<<10), hostile(128<<10)
 	for _, e := range []Encoding{O200kBase, Cl100kBase} {
 		c, err := For(e)
 		require.NoError(t, err)

@@ -167,7 +167,7 @@ func (w *worker) piece(p string, valid bool) int {
 		return w.merger.merge(p)
 	}
 	hash := maphash.String(w.vocab.seed, p)
-	if rank := w.vocab.find(p, uint32(hash)); rank != noRank {
+	if rank := w.vocab.find(p, hash); rank != noRank {
 		return w.single(rank)
 	}
 	if w.merger.collect || len(p) > cacheKey {

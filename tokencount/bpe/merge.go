@@ -2,7 +2,7 @@ package bpe
 
 // scanLimit is the length in bytes from which on a heap finds the next merge
 // faster than looking at all pairs does.
-const scanLimit = 80
+const scanLimit = 40
 
 // merger applies the merges of a vocabulary to one piece at a time and keeps
 // its memory between pieces. It is not safe for concurrent use.
