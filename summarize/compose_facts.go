@@ -24,6 +24,8 @@ type factQuote struct {
 type packer struct {
 	facts []Fact
 	words [][]word
+	keys  [][]string           // literals of a word, of all facts one after the other
+	first []int                // where the words of a fact start in keys
 	value []map[string]float64 // of the keys of a fact that are not shown yet
 	shown map[string]bool      // quoted already
 	count func(string) int
@@ -46,7 +48,7 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 	if budget <= 8 || len(facts) == 0 {
 		return nil
 	}
-	p := packer{facts: facts, shown: shown, count: count, words: make([][]word, len(facts)),
+	p := packer{facts: facts, shown: shown, count: count, words: make([][]word, len(facts)), first: make([]int, len(facts)),
 		value: make([]map[string]float64, len(facts)), taken: make([][]bool, len(facts))}
 	newest := int(newestKey(facts))
 	for i, f := range facts {
@@ -62,6 +64,16 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 		p.value[i] = v
 		if len(v) > 0 {
 			p.words[i] = wordsOf(f.Line)
+			p.first[i] = len(p.keys)
+			for _, w := range p.words[i] {
+				var lits []string
+				for a, b := nextLiteral(f.Line[:w.b], w.a); a >= 0; a, b = nextLiteral(f.Line[:w.b], b) {
+					if _, ok := v[f.Line[a:b]]; ok {
+						lits = append(lits, f.Line[a:b])
+					}
+				}
+				p.keys = append(p.keys, lits)
+			}
 			p.taken[i] = make([]bool, len(p.words[i]))
 			p.push(i)
 		}
@@ -150,19 +162,39 @@ func (p *packer) best(i int) (offer, bool) {
 // shown yet.
 func (p *packer) gain(q factQuote) float64 {
 	g := 0.0
-	for _, k := range p.keysIn(q) {
-		g += p.value[q.fact][k]
+	from := p.first[q.fact]
+	for w := q.a; w < q.b; w++ {
+	next:
+		for i, k := range p.keys[from+w] {
+			if p.shown[k] {
+				continue
+			}
+			for _, o := range p.keys[from+w][:i] {
+				if o == k {
+					continue next
+				}
+			}
+			for x := q.a; x < w; x++ {
+				for _, o := range p.keys[from+x] {
+					if o == k {
+						continue next
+					}
+				}
+			}
+			g += p.value[q.fact][k]
+		}
 	}
 	return g
 }
 
+// keysIn returns the keys in a quote that are not shown yet.
 func (p *packer) keysIn(q factQuote) []string {
-	words := p.words[q.fact]
-	text := p.facts[q.fact].Line[words[q.a].a:words[q.b-1].b]
 	var out []string
-	for _, k := range p.facts[q.fact].Keys {
-		if _, ok := p.value[q.fact][k.Text]; ok && !p.shown[k.Text] && strings.Contains(text, k.Text) {
-			out = append(out, k.Text)
+	for _, word := range p.keys[p.first[q.fact]+q.a : p.first[q.fact]+q.b] {
+		for _, k := range word {
+			if !p.shown[k] {
+				out = append(out, k)
+			}
 		}
 	}
 	return out

@@ -212,38 +212,55 @@ func bestSnippets(snips []snippet, stats map[string]*mention, line string, item 
 	return snips
 }
 
-// around returns the bounds of the part of a line around [a, b) with about pad
-// bytes on either side, between words.
+// around returns the bounds of the part of a line around [a, b): about pad bytes
+// on either side, or as much as it takes for three words, between words.
 func around(line string, a, b, pad int) (int, int) {
+	const words, most = 3, 400
 	lo, hi := 0, len(line)
-	if a > pad {
-		lo = a - pad
-		if i := strings.IndexAny(line[lo:a], " \t"); i >= 0 {
-			lo += i + 1
-		} else {
-			for lo < a && line[lo]&0xC0 == 0x80 {
-				lo++
-			}
+	n := 0
+	for i := a; i > 0; i-- {
+		if !space(line[i-1]) {
+			continue
+		}
+		if i < a && !space(line[i]) {
+			n++
+		}
+		if a-i >= pad && n >= words || a-i > most && n > 0 {
+			lo = i
+			break
 		}
 	}
-	if len(line)-b > pad {
-		hi = b + pad
-		if i := strings.LastIndexAny(line[b:hi], " \t"); i >= 0 {
-			hi = b + i
-		} else {
-			for hi > b && line[hi]&0xC0 == 0x80 {
-				hi--
-			}
+	if a-lo > most {
+		for lo = a - most; lo < a && line[lo]&0xC0 == 0x80; lo++ {
 		}
 	}
-	for lo < a && (line[lo] == ' ' || line[lo] == '\t') {
+	n = 0
+	for i := b; i < len(line); i++ {
+		if !space(line[i]) {
+			continue
+		}
+		if i > b && !space(line[i-1]) {
+			n++
+		}
+		if i-b >= pad && n >= words || i-b > most && n > 0 {
+			hi = i
+			break
+		}
+	}
+	if hi-b > most {
+		for hi = b + most; hi > b && line[hi]&0xC0 == 0x80; hi-- {
+		}
+	}
+	for lo < a && space(line[lo]) {
 		lo++
 	}
-	for hi > b && (line[hi-1] == ' ' || line[hi-1] == '\t') {
+	for hi > b && space(line[hi-1]) {
 		hi--
 	}
 	return lo, hi
 }
+
+func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 
 // eachLine calls f for each line of a text, without its end.
 func eachLine(text string, f func(line string)) {
@@ -277,7 +294,7 @@ func factTexts(m *session.Message, f func(by uint8, text string)) {
 		case session.Text:
 			f(by, p.Text)
 		case session.ToolCall:
-			f(byCall, p.Arguments)
+			f(byCall, callLine(p))
 		case session.ToolResult:
 			for _, q := range p.Parts {
 				if t, ok := q.(session.Text); ok {
@@ -301,3 +318,7 @@ func byName(by uint8) string {
 	}
 	return "other"
 }
+
+// callLine is a call as one text: the tool and its arguments as they were
+// written.
+func callLine(c session.ToolCall) string { return c.Name + " " + c.Arguments }
