@@ -42,7 +42,10 @@ func rawObjects(list []object) []json.RawMessage {
 // original returns the record that m was read from, if it is one of ours and m
 // is still what it says: what a plugin wrote is not.
 func original(m *session.Message) json.RawMessage {
-	if m.Origin == nil || m.Origin.Format != Format || m.Source.Kind == session.SourcePlugin {
+	if m.Origin == nil || m.Origin.Format != Format || m.Source.Kind == session.SourcePlugin || !json.Valid(m.Origin.Raw) {
+		return nil
+	}
+	if i := space(m.Origin.Raw, 0); m.Origin.Raw[i] != '{' {
 		return nil
 	}
 	return m.Origin.Raw
