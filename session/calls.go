@@ -18,6 +18,9 @@ func (st *state) pin(b *Pin) error {
 		}
 	}
 	st.setPins(wholeUnits(st, b.Nodes), b.Off)
+	if !b.Off {
+		st.widenPins()
+	}
 	return nil
 }
 
@@ -35,20 +38,18 @@ func (st *state) setPins(seqs []Seq, off bool) {
 	st.pins = pins
 }
 
-// widenPins pins the whole units of pinned nodes among the positions from start
-// up to end, which have just come back to the surface.
-func (st *state) widenPins(start, end int) {
-	if len(st.pins) == 0 {
-		return
-	}
-	var again []Seq
-	for _, n := range st.nodes[start:end] {
-		if st.pinned(n.Seq) && (len(n.meta.calls) > 0 || len(n.meta.results) > 0) {
-			again = append(again, n.Seq)
+// widenPins pins the whole units of all pinned messages on the surface, after
+// an operation that may have changed what belongs together.
+func (st *state) widenPins() {
+	for n := -1; n < len(st.pins) && len(st.pins) > 0; {
+		n = len(st.pins)
+		var visible []Seq
+		for _, s := range st.pins {
+			if m := st.log[s].meta; st.pos[s] >= 0 && (len(m.calls) > 0 || len(m.results) > 0) {
+				visible = append(visible, s)
+			}
 		}
-	}
-	if len(again) > 0 {
-		st.setPins(wholeUnits(st, again), false)
+		st.setPins(wholeUnits(st, visible), false)
 	}
 }
 

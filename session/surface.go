@@ -41,6 +41,12 @@ func (st *state) splice(at, removed int, nodes []Node) {
 	st.hidden = new(hiddenIndex)
 }
 
+// operated ends every operation.
+func (st *state) operated(seq Seq) {
+	st.ops = append(st.ops, seq)
+	st.widenPins()
+}
+
 // guard refuses to hide the node.
 func (st *state) guard(n Node) error {
 	if st.pinned(n.Seq) {
@@ -103,7 +109,7 @@ func (st *state) replace(e *Event) error {
 	e.meta = &c
 	nodes[0].meta = &c
 	st.splice(start, len(span), nodes)
-	st.ops = append(st.ops, e.Seq)
+	st.operated(e.Seq)
 	return nil
 }
 
@@ -163,8 +169,7 @@ func (st *state) restore(seq Seq, b *Restore) error {
 		}
 	}
 	st.splice(at, removed, nodes)
-	st.ops = append(st.ops, seq)
-	st.widenPins(at, at+len(nodes))
+	st.operated(seq)
 	return nil
 }
 
@@ -198,7 +203,7 @@ func (st *state) redo(seq Seq, b *Redo) error {
 		nodes = append(nodes, st.nodeOf(s))
 	}
 	st.splice(at, len(m.run), nodes)
-	st.ops = append(st.ops, seq)
+	st.operated(seq)
 	return nil
 }
 
@@ -235,8 +240,7 @@ func (st *state) rewind(seq Seq, b *Rewind) error {
 		}
 	}
 	st.splice(at, len(st.nodes)-at, nodes)
-	st.ops = append(st.ops, seq)
-	st.widenPins(at, len(st.nodes))
+	st.operated(seq)
 	return nil
 }
 

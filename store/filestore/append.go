@@ -61,16 +61,19 @@ func (s *Store) Stage(ctx context.Context, next session.Seq, events []*session.E
 	if s.group != nil {
 		have += session.Seq(len(s.group.lines))
 	}
-	if next != have || len(events) == 0 {
-		if s.group == nil && !s.flushing {
-			if next == have {
-				s.release()
-			} else {
-				s.grace = time.AfterFunc(graceLock, s.graceOver)
-			}
+	switch {
+	case next != have:
+		// Who is told so catches up, so what is staged must be in the file.
+		for s.flushing || s.group != nil {
+			s.progress()
 		}
-		if next != have {
-			return nil, fmt.Errorf("append to %s: %w: next event is %d, not %d", s.path, session.ErrConflict, have, next)
+		if s.locked {
+			s.grace = time.AfterFunc(graceLock, s.graceOver)
+		}
+		return nil, fmt.Errorf("append to %s: %w: next event is %d, not %d", s.path, session.ErrConflict, have, next)
+	case len(events) == 0:
+		if s.group == nil && !s.flushing {
+			s.release()
 		}
 		return func() error { return nil }, nil
 	}
@@ -89,13 +92,19 @@ func (s *Store) wait(g *group) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !g.done {
-		if s.flushing {
-			s.cond.Wait()
-		} else {
-			s.flush()
-		}
+		s.progress()
 	}
 	return g.err
+}
+
+// progress waits for the group that is being written, or else writes the open
+// one. The mutex is held, and given up meanwhile.
+func (s *Store) progress() {
+	if s.flushing {
+		s.cond.Wait()
+	} else if s.group != nil {
+		s.flush()
+	}
 }
 
 // acquire gets the file lock and catches up with the file. The mutex is held.
@@ -120,11 +129,7 @@ func (s *Store) acquire(ctx context.Context) error {
 			return nil
 		}
 		// Let others have the lock before more is staged.
-		if s.flushing {
-			s.cond.Wait()
-		} else {
-			s.flush()
-		}
+		s.progress()
 		if !s.locked {
 			s.mu.Unlock()
 			time.Sleep(pollMin)

@@ -233,11 +233,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	for s.flushing || s.group != nil {
-		if s.flushing {
-			s.cond.Wait()
-		} else {
-			s.flush()
-		}
+		s.progress()
 	}
 	var err error
 	if s.timer != nil {
