@@ -35,12 +35,8 @@ func (a *assembler) run(env *session.Envelope) {
 		a.system(&env.System[i], -1)
 	}
 	i := 0
-	for ; i < len(a.messages); i++ {
-		m := a.messages[i]
-		if m.Role != session.RoleSystem && m.Role != session.RoleDeveloper || compact.IsCheckpointSource(m.Source) {
-			break
-		}
-		a.system(m, a.base+i)
+	for ; i < len(a.messages) && leading(a.messages[i]); i++ {
+		a.system(a.messages[i], a.base+i)
 	}
 	lead := len(a.items)
 	kinds := a.kinds()
@@ -376,6 +372,10 @@ func cleanParts(list []json.RawMessage) json.RawMessage {
 		case kind == "text":
 			if _, ok := o.str("text"); !ok {
 				list[i] = textPart(argumentText(o.get("text")))
+			}
+		case kind == "image_url":
+			if p, ok := decodeImage(o, p); !ok || p.(session.Image).URL == "" {
+				list[i] = textPart(placeholder(session.Image{}))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/toolpairing"
 )
@@ -148,7 +149,7 @@ func RequestFrom(e *session.Envelope, messages []*session.Message, opts *Request
 	}
 	env.System = slices.Clone(env.System)
 	lead := 0
-	for lead < len(messages) && (messages[lead].Role == session.RoleSystem || messages[lead].Role == session.RoleDeveloper) {
+	for lead < len(messages) && leading(messages[lead]) {
 		env.System = append(env.System, *messages[lead])
 		lead++
 	}
@@ -163,6 +164,12 @@ func RequestFrom(e *session.Envelope, messages []*session.Message, opts *Request
 		return nil, err
 	}
 	return build(s.View(), lead, opts)
+}
+
+// leading reports whether a message belongs to the system messages when it
+// stands first. A checkpoint never does.
+func leading(m *session.Message) bool {
+	return (m.Role == session.RoleSystem || m.Role == session.RoleDeveloper) && !compact.IsCheckpointSource(m.Source)
 }
 
 // build makes the request; base is added to all positions of the report.
