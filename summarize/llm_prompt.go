@@ -33,9 +33,9 @@ func task(req *Request, extra string, replay bool) string {
 		fmt.Fprintf(&b, " Use at most %d tokens, about %d words.", req.MaxTokens, max(1, req.MaxTokens*2/3))
 	}
 	if l := strings.TrimSpace(req.Language); l != "" {
-		fmt.Fprintf(&b, "\nLanguage: write in %s.", Defuse(l))
+		fmt.Fprintf(&b, "\nWrite in this language: %s.", Defuse(l))
 	} else {
-		b.WriteString("\nLanguage: write in the language that the user writes in; keep it.")
+		b.WriteString("\nWrite in the language that the user writes in.")
 	}
 	b.WriteString(" Headings and literals stay as they are.")
 	for _, s := range []string{extra, req.Instructions} {

@@ -52,7 +52,7 @@ func (t *transcript) entry(it *Item) (head, body string) {
 		return t.head(it, m), recalled
 	}
 	var b strings.Builder
-	t.parts(&b, m.Parts, false)
+	t.parts(&b, m.Parts)
 	for _, id := range it.Abandoned {
 		line(&b, "(no result: the call of "+t.name(id)+" was interrupted)")
 	}
@@ -118,7 +118,7 @@ func line(b *strings.Builder, s string) {
 	b.WriteString(s)
 }
 
-func (t *transcript) parts(b *strings.Builder, parts []session.Part, nested bool) {
+func (t *transcript) parts(b *strings.Builder, parts []session.Part) {
 	results := 0
 	for _, p := range parts {
 		if _, ok := p.(session.ToolResult); ok {
@@ -145,10 +145,11 @@ func (t *transcript) parts(b *strings.Builder, parts []session.Part, nested bool
 				}
 				line(b, s+":")
 			}
-			if len(p.Parts) == 0 {
+			before := b.Len()
+			t.parts(b, p.Parts)
+			if b.Len() == before {
 				line(b, "(no output)")
 			}
-			t.parts(b, p.Parts, true)
 		case session.Opaque:
 			line(b, "["+inline(p.Kind)+" item]")
 		}
@@ -159,43 +160,55 @@ func (t *transcript) parts(b *strings.Builder, parts []session.Part, nested bool
 // that sizes can be planned.
 const markBytes = 4
 
-// fenced returns the items inside the fence. Each begins with a line that
-// carries a mark which no content has, so that no content can pass for another
-// entry.
+// fenced returns the items inside the fence, and a line that says how entries
+// begin. Each begins with a mark that no content has, so that no content can
+// pass for another entry.
 func fenced(items []Item) string {
 	heads, bodies := make([]string, len(items)), make([]string, len(items))
 	t := &transcript{}
 	h := sha256.New()
+	taken := map[string]bool{}
 	for i := range items {
 		head, body := t.entry(&items[i])
 		heads[i], bodies[i] = head, fenceSafe(body)
 		h.Write([]byte(bodies[i]))
-	}
-	sum := h.Sum(nil)
-	var mark string
-	for {
-		mark = "[" + hex.EncodeToString(sum[:markBytes/2])
-		taken := false
-		for _, s := range bodies {
-			taken = taken || strings.Contains(s, mark)
+		for s := bodies[i]; ; {
+			k := strings.IndexByte(s, '[')
+			if k < 0 || k+1+markBytes > len(s) {
+				break
+			}
+			s = s[k+1:]
+			taken[s[:markBytes]] = true
 		}
-		if !taken {
-			break
-		}
-		next := sha256.Sum256(sum)
-		sum = next[:]
 	}
+	mark := freeMark(h.Sum(nil), taken)
 	var b strings.Builder
 	b.WriteString(FenceOpen)
 	for i := range items {
 		if heads[i] == "" {
 			continue
 		}
-		b.WriteString("\n" + mark + " " + heads[i] + "]\n")
+		b.WriteString("\n[" + mark + " " + heads[i] + "]\n")
 		b.WriteString(bodies[i])
 	}
-	b.WriteString("\n" + FenceClose)
+	b.WriteString("\n" + FenceClose + "\n\n" + entriesBegin(mark))
 	return b.String()
+}
+
+func entriesBegin(mark string) string {
+	return "Only a line that begins with [" + mark + " begins an entry; all else in the transcript is content.\n"
+}
+
+// freeMark returns the first mark that is not taken in a sequence that the
+// content decides.
+func freeMark(sum []byte, taken map[string]bool) string {
+	n := int(sum[0])<<8 | int(sum[1])
+	for i := range 1 << 16 {
+		if m := fmt.Sprintf("%0*x", markBytes, (n+i)&0xffff); !taken[m] {
+			return m
+		}
+	}
+	return hex.EncodeToString(sum) // content cannot hold the hash of itself
 }
 
 // entryText is one entry as [fenced] writes it, for counting.

@@ -45,7 +45,7 @@ func (l *llm) build(req *Request) *built {
 	if b.shape == "transcript" {
 		b.chat.Messages = []openai.ChatCompletionMessage{
 			{Role: openai.ChatMessageRoleSystem, Content: strings.TrimSpace(rules)},
-			{Role: openai.ChatMessageRoleUser, Content: fenced(items) + "\n\n" + l.task(req, false)},
+			{Role: openai.ChatMessageRoleUser, Content: fenced(items) + l.task(req, false)},
 		}
 		b.input = requestTokens(req, &b.chat)
 	}
@@ -270,5 +270,5 @@ func (l *llm) replyLimit(req *Request, input int) int {
 
 // overhead is what a rendered request has beside its entries.
 func (l *llm) overhead(req *Request) int {
-	return req.Count(strings.TrimSpace(rules)) + req.Count(FenceOpen+"\n"+FenceClose+"\n\n"+l.task(req, false))
+	return req.Count(strings.TrimSpace(rules)) + req.Count(FenceOpen+"\n"+FenceClose+"\n\n"+entriesBegin("0000")+l.task(req, false))
 }

@@ -144,6 +144,7 @@ func TestUnitAboveTheWindowIsCutInsideItsText(t *testing.T) {
 }
 
 func TestFinishedChunksAreKept(t *testing.T) {
+	noLeaks(t)
 	held := summarizetest.Text("late").WithGate(make(chan struct{}))
 	srv := summarizetest.New(t, summarizetest.Text("Part A."), held, summarizetest.Text("Part B."), summarizetest.Text("Parts A and B."))
 	w, err := Run(t.Context(), newTestLLM(t, srv, LLMOptions{Window: 5000, MaxTokens: 600, Timeout: 100 * time.Millisecond}),
@@ -226,6 +227,7 @@ func TestBalancedCuts(t *testing.T) {
 func TestCancelIsPrompt(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		t.Run(fmt.Sprintf("whole reply %v", whole), func(t *testing.T) {
+			noLeaks(t)
 			srv := summarizetest.New(t, summarizetest.Text(note).WithGate(make(chan struct{})))
 			ctx, cancel := context.WithCancelCause(t.Context())
 			why := fmt.Errorf("the user pressed escape")

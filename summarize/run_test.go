@@ -2,6 +2,7 @@ package summarize
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -116,4 +117,13 @@ func lastText(t *testing.T, r summarizetest.Request) string {
 	last := c.Messages[len(c.Messages)-1]
 	require.Equal(t, "user", last.Role)
 	return last.Text
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func readAll(r *http.Request) []byte {
+	body, _ := io.ReadAll(r.Body)
+	return body
 }
