@@ -1,0 +1,154 @@
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
+	"github.com/agentcompact/agentcompact/wire/internal/responses"
+)
+
+type writer struct{ f *file }
+
+// Write implements [wire.Writer].
+func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, items []wire.Item) error {
+	if conversation != 0 {
+		return &wire.Error{Format: Format, Detail: fmt.Sprintf("there is no conversation %d; a rollout has one", conversation)}
+	}
+	var tail []byte
+	if items != nil && !w.f.unchanged(items) {
+		rec, err := w.f.compactedRecord(items)
+		if err != nil {
+			return err
+		}
+		if !jsonl.EndsLine(w.f.data) {
+			tail = append(tail, '\n')
+		}
+		tail = append(append(tail, rec...), '\n')
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, b := range [][]byte{w.f.data, tail} {
+		if _, err := out.Write(b); err != nil {
+			return fmt.Errorf("write rollout: %w", err)
+		}
+	}
+	return nil
+}
+
+func (f *file) unchanged(items []wire.Item) bool {
+	if len(items) != len(f.entries) {
+		return false
+	}
+	for i, it := range items {
+		if it.Entry != i || it.Message != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// compactedRecord makes the record that says what the history is from here on.
+func (f *file) compactedRecord(items []wire.Item) (json.RawMessage, error) {
+	list := append([]json.RawMessage{}, f.lead...)
+	own := mark{Messages: []markedMessage{}}
+	at := f.last.time()
+	text := ""
+	custom := f.customCalls(items)
+	for i, it := range items {
+		if it.Entry >= len(f.entries) || it.Entry < 0 && it.Message == nil {
+			return nil, &wire.Error{Format: Format, Detail: fmt.Sprintf("item %d names no entry of the conversation and has no message", i)}
+		}
+		mm := markedMessage{At: len(list)}
+		if it.Message == nil {
+			src := f.msgs[it.Entry].Source
+			list = append(list, f.entries[it.Entry]...)
+			mm.set(src, f, f.entries[it.Entry][0])
+			own.Messages = append(own.Messages, mm)
+			continue
+		}
+		m := it.Message
+		if err := m.Validate(); err != nil {
+			return nil, &wire.Error{Format: Format, Detail: fmt.Sprintf("item %d cannot be written", i), Err: err}
+		}
+		encoded := responses.Encode(m, func(id string) bool { return custom[id] })
+		if len(encoded) == 0 {
+			return nil, &wire.Error{Format: Format, Detail: fmt.Sprintf("item %d has nothing that the format can hold", i)}
+		}
+		list = append(list, encoded...)
+		mm.set(m.Source, f, encoded[0])
+		if c := it.Compaction; c != nil {
+			text = m.Text()
+			own.ID, own.Hides, own.Auto, own.TokensBefore = c.ID, len(c.Shadowed), c.Auto, c.TokensBefore
+			if !c.Time.IsZero() {
+				at = c.Time
+			}
+		}
+		own.Messages = append(own.Messages, mm)
+	}
+	// The agent keeps its git snapshots over a compaction, for undo.
+	for _, s := range f.history {
+		if s.item.Type == responses.TypeSnapshot {
+			list = append(list, s.item.Raw)
+		}
+	}
+	payload := rawjson.Object{}
+	payload.Set("message", text)
+	payload.Set("replacement_history", list)
+	payload.Set("agentcompact", own)
+	o := rawjson.Object{}
+	o.Set("timestamp", at.UTC().Format("2006-01-02T15:04:05.000Z"))
+	if f.last.Ordinal != nil {
+		o.Set("ordinal", *f.last.Ordinal+1)
+	}
+	o.Set("type", typeCompacted)
+	o.Set("payload", payload)
+	return o.Bytes(), nil
+}
+
+// customCalls are the ids of calls to free-text tools.
+func (f *file) customCalls(items []wire.Item) map[string]bool {
+	custom := map[string]bool{}
+	for _, it := range items {
+		m := it.Message
+		if m == nil && it.Entry >= 0 && it.Entry < len(f.msgs) {
+			m = &f.msgs[it.Entry]
+		}
+		if m == nil {
+			continue
+		}
+		for _, p := range m.Parts {
+			if c, ok := p.(session.ToolCall); ok {
+				custom[c.ID] = c.Custom
+			}
+		}
+	}
+	return custom
+}
+
+// set says what the source is, unless the first item says it.
+func (mm *markedMessage) set(src session.Source, f *file, first json.RawMessage) {
+	if compact.IsCheckpointSource(src) {
+		mm.Ref = src.Ref
+		return
+	}
+	it, _ := responses.Decode(first)
+	derived := session.Source{Kind: session.SourceTool}
+	switch it.Role {
+	case session.RoleTool:
+	case session.RoleAssistant:
+		derived = session.Source{Kind: session.SourceModel, Provider: f.route(), Model: f.model}
+	default:
+		derived = source(it)
+	}
+	if src != derived {
+		mm.Source = &src
+	}
+}
