@@ -23,7 +23,7 @@ type estimation struct {
 
 // masks has a bit for each byte of a block; bit i is byte i.
 type masks struct {
-	letter, upper, vowel, heavy, light, tiny, digit, blank, newline, escape, quote, punct, high uint64
+	letter, upper, vowel, heavy, light, letterE, digit, blank, newline, escape, quote, punct, high uint64
 
 	lone   uint64 // punctuation that may join the word behind it
 	digit2 uint64 // at least the second digit of a number, and so on
@@ -80,7 +80,7 @@ func (e *estimation) block(b *[blockSize]byte, valid uint64, off int) {
 	m.upper, m.escape = w[classUpper]&m.letter, w[classUpper]&^m.letter
 	m.vowel, m.digit = w[classVowel]&m.letter, w[classVowel]&^m.letter
 	m.heavy, m.blank = w[classHeavy]&m.letter, w[classHeavy]&^m.letter
-	m.tiny, m.quote = w[classTiny]&m.letter, w[classTiny]&^m.letter
+	m.letterE, m.quote = w[classE]&m.letter, w[classE]&^m.letter
 	m.light, m.newline = w[classLight]&m.letter, w[classLight]&^m.letter
 	m.punct = valid &^ (m.letter | m.digit | m.blank | m.newline | m.high)
 	e.price(&m)
@@ -116,6 +116,7 @@ func (e *estimation) price(m *masks) {
 	lone1 := shift(m.lone, p.lone, 1)
 	e.cost += wordAfterBlank * ones(start&blank1)
 	e.cost += wordAfterLone * ones(start&lone1)
+	e.cost += wordAfterBullet * ones(start&lone1&^shift(m.letter|m.digit|m.punct|m.high, p.letter|p.digit|p.punct|p.high, 2))
 	e.cost += wordAfterEscape * ones(start&escape1)
 	e.cost += wordAfterPunct * ones(start&punct1&^lone1&^escape1)
 	e.cost += wordAfterDigit * ones(start&digit1)
@@ -139,7 +140,7 @@ func (e *estimation) price(m *masks) {
 	m.dull2 = m.piece2 &^ (m.vowel | vowel1)
 	e.cost += heavy * ones(m.heavy&^m.same5)
 	e.cost += light * ones(m.light&^m.same5)
-	e.cost += tiny * ones(m.tiny&^m.same5)
+	e.cost += letterE * ones(m.letterE&^m.same5)
 	e.cost += sway2 * ones(m.sway2)
 	e.cost += sway3 * ones(m.sway2&shift(m.sway2, p.sway2, 1))
 	e.cost += dull2 * ones(m.dull2)

@@ -8,7 +8,7 @@ const (
 	classVowel  = 2 // of a letter; else a digit
 	classHeavy  = 3 // of a letter: costs more than the others; else a blank
 	classLight  = 4 // of a letter: costs less; else a newline
-	classTiny   = 7 // of a letter: e; else the quote
+	classE      = 7 // of a letter: e; else the quote
 	classHigh   = 6 // outside ASCII
 )
 
@@ -25,12 +25,12 @@ var classOf = func() (t [256]uint8) {
 	set("aeiou", classVowel)
 	set("aioujkmw", classHeavy)
 	set("cdfnqstvyz", classLight)
-	set("e", classTiny)
+	set("e", classE)
 	for c := 'a'; c <= 'z'; c++ {
 		t[c-'a'+'A'] = t[c] | 1<<classUpper
 	}
 	set("\\", classUpper)
-	set("\"", classTiny)
+	set("\"", classE)
 	set("0123456789", classVowel)
 	set(" \t", classHeavy)
 	set("\n\r", classLight)

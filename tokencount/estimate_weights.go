@@ -9,100 +9,101 @@ const weightUnit = 1024
 // of the transcripts held back as a check. They are not to be read one by
 // one: neighbors share a cost, and some give back what another takes too much.
 const (
-	wordAfterBlank    = 946
-	wordAfterLone     = 466
-	wordAfterEscape   = 1076
-	wordAfterPunct    = 974
-	wordAfterDigit    = 517
-	wordAfterHigh     = 253
-	wordAfterOther    = 885
-	camelPiece        = 1368
-	letter2           = -307
-	letter3           = 18
-	letter5           = 21
-	letter7           = 75
-	letter9           = -31
-	letter13          = 554
+	wordAfterBlank    = 952
+	wordAfterLone     = 366
+	wordAfterBullet   = 1025
+	wordAfterEscape   = 987
+	wordAfterPunct    = 905
+	wordAfterDigit    = 546
+	wordAfterHigh     = 427
+	wordAfterOther    = 893
+	camelPiece        = 1375
+	letter2           = -392
+	letter3           = 25
+	letter5           = 0
+	letter7           = 74
+	letter9           = 9
+	letter13          = 595
 	letterSame5       = 184
-	capital           = 79
-	capitalRun        = 88
-	heavy             = 514
-	light             = -134
-	tiny              = 369
-	sway2             = 34
-	sway3             = 70
-	dull2             = 267
-	dull3             = 245
-	numberAfterBlank  = 2162
-	numberAfterOther  = 1427
-	digit4            = 426
-	solidLetter       = -193
-	solidDigit        = -102
-	solidTurn         = 866
-	punctAfterBlank   = 802
-	punctAfterWord    = 742
-	punctAfterOther   = 1581
-	punctMore         = 396
-	quoteMore         = -163
-	quoteAfterWord    = -54
-	punctSame2        = 28
+	capital           = 110
+	capitalRun        = 75
+	heavy             = 598
+	light             = -146
+	letterE           = 392
+	sway2             = 93
+	sway3             = 59
+	dull2             = 306
+	dull3             = 298
+	numberAfterBlank  = 2119
+	numberAfterOther  = 1393
+	digit4            = 420
+	solidLetter       = -180
+	solidDigit        = -95
+	solidTurn         = 820
+	punctAfterBlank   = 964
+	punctAfterWord    = 812
+	punctAfterOther   = 1089
+	punctMore         = 391
+	quoteMore         = -82
+	quoteAfterWord    = -65
+	punctSame2        = 172
 	punctSame5        = 61
-	newlineAfterPunct = 179
-	newlineAfterBlank = 746
-	newlineAfterOther = 903
+	newlineAfterPunct = 0
+	newlineAfterBlank = 802
+	newlineAfterOther = 940
 	newlineMore       = 82
-	blankSecond       = 989
+	blankSecond       = 984
 	blankThird        = 11
-	blankMixed        = 299
+	blankMixed        = 448
 )
 
 // The weights of a rune outside ASCII, by script: of one that starts a run of
 // its script, and of one that continues it.
 var (
 	runeFirst = [scripts]int{
-		scriptOther:      1335,
-		scriptInvalid:    508,
-		scriptLatin:      836,
-		scriptGreek:      1044,
-		scriptCyrillic:   1773,
-		scriptHebrew:     1842,
-		scriptArabic:     928,
+		scriptOther:      1276,
+		scriptInvalid:    521,
+		scriptLatin:      630,
+		scriptGreek:      1079,
+		scriptCyrillic:   1766,
+		scriptHebrew:     1781,
+		scriptArabic:     904,
 		scriptDevanagari: 0,
-		scriptIndic:      836,
-		scriptThai:       303,
-		scriptAlphabet:   1192,
-		scriptHangul:     508,
-		scriptKana:       1173,
-		scriptHan:        903,
-		scriptHanRare:    1173,
-		scriptWide:       1258,
-		scriptSign:       625,
-		scriptBox:        2931,
-		scriptSymbol:     1172,
-		scriptEmoji:      2671,
+		scriptIndic:      814,
+		scriptThai:       353,
+		scriptAlphabet:   1142,
+		scriptHangul:     446,
+		scriptKana:       1212,
+		scriptHan:        890,
+		scriptHanRare:    1267,
+		scriptWide:       1271,
+		scriptSign:       502,
+		scriptBox:        2996,
+		scriptSymbol:     1146,
+		scriptEmoji:      2764,
 		scriptJoiner:     0,
 	}
 	runeInRun = [scripts]int{
-		scriptOther:      1700,
-		scriptInvalid:    455,
-		scriptLatin:      617,
-		scriptGreek:      292,
+		scriptOther:      1603,
+		scriptInvalid:    470,
+		scriptLatin:      600,
+		scriptGreek:      281,
 		scriptCyrillic:   0,
-		scriptHebrew:     79,
-		scriptArabic:     223,
-		scriptDevanagari: 476,
-		scriptIndic:      324,
-		scriptThai:       438,
-		scriptAlphabet:   171,
-		scriptHangul:     865,
-		scriptKana:       430,
-		scriptHan:        803,
-		scriptHanRare:    3161,
-		scriptWide:       0,
-		scriptSign:       1363,
-		scriptBox:        46,
-		scriptSymbol:     1742,
-		scriptEmoji:      1938,
-		scriptJoiner:     1134,
+		scriptHebrew:     97,
+		scriptArabic:     230,
+		scriptDevanagari: 471,
+		scriptIndic:      326,
+		scriptThai:       437,
+		scriptAlphabet:   178,
+		scriptHangul:     894,
+		scriptKana:       408,
+		scriptHan:        797,
+		scriptHanRare:    3590,
+		scriptWide:       671,
+		scriptSign:       1458,
+		scriptBox:        38,
+		scriptSymbol:     1781,
+		scriptEmoji:      1898,
+		scriptJoiner:     1170,
 	}
 )
