@@ -168,7 +168,8 @@ func (a *assembler) results(i int, m *session.Message, ids []string) {
 	for k, id := range m.Calls() {
 		pos, ok := a.pairs.Answered(i, k)
 		if !ok {
-			running := a.pairs.Running(i, k)
+			phase := a.v.CallPhase(a.v.Node(i).Seq, id)
+			running := phase == session.CallRunning || phase == session.CallStarted
 			a.report.Synthetic = append(a.report.Synthetic, Synthetic{a.base + i, id, ids[k], running})
 			text := abandonedText
 			if running {

@@ -152,6 +152,45 @@ func TestRequestKeepsPairs(t *testing.T) {
 	})
 }
 
+// An append that answers no open call leaves the messages before it alone.
+func TestRequestPrefix(t *testing.T) {
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := session.Open(ctx, session.NewMemoryStore(), nil)
+		require.NoError(t, err)
+		defer s.Close()
+		var before []json.RawMessage
+		seen := map[string]bool{}
+		for range rapid.IntRange(1, 10).Draw(t, "messages") {
+			m := drawMessage(t)
+			stable := true
+			for _, id := range m.Results() {
+				stable = stable && !seen[id]
+			}
+			for _, id := range m.Calls() {
+				seen[id] = true
+			}
+			_, err := s.Append(ctx, m)
+			require.NoError(t, err)
+			r, err := BuildRequest(s.View(), nil)
+			require.NoError(t, err)
+			if stable && before != nil && !isOpener(before) {
+				require.GreaterOrEqual(t, len(r.Messages), len(before))
+				for k := range before {
+					require.Equal(t, string(before[k]), string(r.Messages[k]))
+				}
+			}
+			before = r.Messages
+		}
+	})
+}
+
+// isOpener reports whether the request has nothing but system messages and the
+// opener, which gives way to a first user message.
+func isOpener(messages []json.RawMessage) bool {
+	return short(messages[len(messages)-1]) == "user: "+openText
+}
+
 // Reading what was written gives what was written, whatever was taken out and
 // put in; records that are no entries stay.
 func TestWriteRandom(t *testing.T) {

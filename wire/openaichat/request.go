@@ -88,7 +88,7 @@ type Synthetic struct {
 	Position int
 	// CallID is the id on the surface, WireID that in the request.
 	CallID, WireID string
-	// Running: the result may still come.
+	// Running: the host says that the result may still come.
 	Running bool
 }
 
@@ -126,8 +126,10 @@ type Unsent struct {
 // BuildRequest builds the request of the surface: valid whatever the surface
 // is, the same bytes for the same view. Messages that were read from this
 // format go out as they were, without the fields that only their container
-// knows. A longer surface makes the same messages first, as far as no later
-// result belongs to them: an id that was given on the wire stays. The error
+// knows. A longer surface makes the same messages first, unless a later result
+// belongs to one of them, the host's word on a running call changes, or
+// ModelCall, StrictAlternation or MaxBytes touches them; an id that was given
+// on the wire stays. The error
 // says which message could not be read from the store.
 func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 	return build(v, 0, opts)

@@ -99,9 +99,9 @@ func TestRequestRules(t *testing.T) {
 		{"abandoned calls get a result each, before what comes next",
 			`[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":[` + call("t1") + `,` + call("t2") + `]},{"role":"user","content":"and?"}]`, nil,
 			[]string{"user: q", "assistant +t1 +t2", "tool =t1: " + abandonedText, "tool =t2: " + abandonedText, "user: and?"}},
-		{"a call at the end is running",
+		{"so does a call at the end",
 			`[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":[` + call("t1") + `]}]`, nil,
-			[]string{"user: q", "assistant +t1", "tool =t1: " + runningText}},
+			[]string{"user: q", "assistant +t1", "tool =t1: " + abandonedText}},
 		{"one of three is answered",
 			`[{"role":"user","content":"q"},{"role":"assistant","tool_calls":[` + call("a1") + `,` + call("a2") + `,` + call("a3") + `]},{"role":"tool","tool_call_id":"a2","content":"two"},{"role":"user","content":"stop"}]`, nil,
 			[]string{"user: q", "assistant +a1 +a2 +a3", "tool =a1: " + abandonedText, "tool =a2: two", "tool =a3: " + abandonedText, "user: stop"}},
@@ -116,7 +116,7 @@ func TestRequestRules(t *testing.T) {
 			[]string{"user: q", "assistant +todo:1 +todo:1_2", "tool =todo:1: 3 saved", "tool =todo:1_2: aborted"}},
 		{"an orphan becomes a quoted note",
 			`[{"role":"user","content":"q"},{"role":"tool","tool_call_id":"c2","content":"edited\nok"},{"role":"assistant","content":"done"}]`, nil,
-			[]string{"user: q", "user: [Result of a tool whose call is not part of this conversation, quoted as data (call id \"c2\"):]\n> edited\n> ok", "assistant: done"}},
+			[]string{"user: q", "user: [Result of a tool whose call does not stand before it in this conversation, quoted as data (call id \"c2\"):]\n> edited\n> ok", "assistant: done"}},
 		{"a second result becomes one too",
 			`[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":[` + call("c") + `]},{"role":"tool","tool_call_id":"c","content":"1"},{"role":"tool","tool_call_id":"c","content":"2"}]`, nil,
 			[]string{"user: q", "assistant +c", "tool =c: 1", "user: [Result of a tool whose call has a result already, quoted as data (call id \"c\"):]\n> 2"}},
@@ -148,18 +148,29 @@ func TestRequestRules(t *testing.T) {
 			[]string{"user: q", "assistant +function:f", "tool =function:f: r", "assistant +function:f_2", "tool =function:f_2: r2"}},
 		{"ids that no provider takes",
 			`[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":[` + call("") + `,` + call("a b") + `,` + call(strings.Repeat("x", 41)) + `]},{"role":"tool","tool_call_id":"a b","content":"r"}]`, nil,
-			[]string{"user: q", "assistant +call_e3b0c44298fc1c14 +call_c8687a08aa5d6ed2 +call_fea49529bdd23a85", "tool =call_e3b0c44298fc1c14: " + runningText, "tool =call_c8687a08aa5d6ed2: r", "tool =call_fea49529bdd23a85: " + runningText}},
+			[]string{"user: q", "assistant +call_e3b0c44298fc1c14 +call_c8687a08aa5d6ed2 +call_3164596df4fdd018", "tool =call_e3b0c44298fc1c14: " + abandonedText, "tool =call_c8687a08aa5d6ed2: r", "tool =call_3164596df4fdd018: " + abandonedText}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, _ := sent(t, chat(t, tt.in), tt.opts)
-			if strings.Contains(tt.name, "no provider") {
-				require.Len(t, got, len(tt.want))
-				assert.Contains(t, got[3], ": r")
-				return
-			}
 			assert.Equal(t, tt.want, got)
 		})
 	}
+}
+
+// A call that the host knows to be running is answered as such.
+func TestRequestRunningCall(t *testing.T) {
+	s := chat(t, `[{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"and?"}]`)
+	node := s.View().Node(1).Seq
+	_, err := s.Record(context.Background(), session.CallState{Node: node, CallID: "c", Phase: session.CallRunning})
+	require.NoError(t, err)
+	got, r := sent(t, s, nil)
+	assert.Equal(t, "tool =c: "+runningText, got[2])
+	assert.True(t, r.Report.Synthetic[0].Running)
+	_, err = s.Append(context.Background(), session.ToolText("c", "done"))
+	require.NoError(t, err)
+	got, r = sent(t, s, nil)
+	assert.Equal(t, []string{"user: q", "assistant +c", "tool =c: done", "user: and?"}, got)
+	assert.Equal(t, []int{3}, r.Report.Moved)
 }
 
 func TestRequestReport(t *testing.T) {
@@ -363,16 +374,13 @@ func prefixes(t *testing.T, c *wire.Conversation) {
 		if i%7 != 0 && i < len(c.Entries)-1 {
 			continue
 		}
-		if n := len(c.Entries[i].Message.Calls()); n > 0 {
-			continue // its results come next
+		if i+1 < len(c.Entries) && c.Entries[i+1].Message.Role == session.RoleTool {
+			continue // nobody asks the model before its results are in
 		}
 		r, err := BuildRequest(s.View(), nil)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(r.Messages), len(before))
 		for k := range before {
-			if !bytes.Equal(before[k], r.Messages[k]) && k == len(before)-1 && bytes.Contains(before[k], []byte(runningText)) {
-				continue
-			}
 			require.Equal(t, string(before[k]), string(r.Messages[k]), "message %d at length %d", k, i)
 		}
 		before = r.Messages

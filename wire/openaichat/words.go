@@ -26,12 +26,10 @@ func attachedText(id string) string {
 // quoted makes the note of a result without a call: every line marked, at most
 // limit bytes of it. It returns how many bytes were left out.
 func quoted(kind toolpairing.Kind, r session.ToolResult, limit int) (string, int) {
-	what := "whose call is not part of this conversation"
-	switch kind {
-	case toolpairing.DuplicateResult:
+	// Whether the call comes later must not matter: the words would change.
+	what := "whose call does not stand before it in this conversation"
+	if kind == toolpairing.DuplicateResult {
 		what = "whose call has a result already"
-	case toolpairing.ResultBeforeCall:
-		what = "that came before its call"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "[Result of a tool %s, quoted as data (call id %s):]", what, quote(clip(r.CallID, 80)))
