@@ -160,24 +160,15 @@ func (st *state) answersTo(p int) []int {
 func (st *state) openCalls(p int) []string {
 	calls := slices.Clone(st.nodes[p].meta.calls)
 	for _, r := range st.answersTo(p) {
-		for _, id := range st.nodes[r].meta.results {
-			if i := slices.Index(calls, id); i >= 0 && st.answers(r, id, p) {
+		results := st.nodes[r].meta.results
+		for k, id := range results {
+			if h, ok := st.callFor(r, id, count(results[:k], id)); ok && h == p {
+				i := slices.Index(calls, id)
 				calls = slices.Delete(calls, i, i+1)
 			}
 		}
 	}
 	return calls
-}
-
-// answers reports whether a result of the id at position r answers a call at
-// position p.
-func (st *state) answers(r int, id string, p int) bool {
-	for used := range count(st.nodes[r].meta.results, id) {
-		if h, ok := st.callFor(r, id, used); ok && h == p {
-			return true
-		}
-	}
-	return false
 }
 
 func (st *state) setCall(b *CallState) error {

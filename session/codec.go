@@ -171,9 +171,18 @@ func ParseEvent(b []byte) (*Event, error) {
 // store vouches for the bytes: a payload that is no JSON is noticed only then.
 func ParseEventAt(b []byte, src Loader, off int64) (*Event, error) {
 	e := new(Event)
+	if len(b) == 0 {
+		return nil, errors.New("event: no bytes")
+	}
 	start, ok := scanEvent(e, b)
-	if ok {
-		e.src, e.off, e.n = src, off+int64(start), int32(len(b)-1-start)
+	switch data := b[max(start, 0) : len(b)-1]; {
+	case !ok:
+	case keepDecoded(e.Type):
+		// Small, and needed for the fold: not worth another read.
+		e.src, e.n = inMemory(bytes.Clone(data)), int32(len(data))
+		return e, nil
+	default:
+		e.src, e.off, e.n = src, off+int64(start), int32(len(data))
 		return e, nil
 	}
 	// Not in the form that AppendEvent writes.
@@ -223,6 +232,9 @@ func stringList(in []exact) []string {
 }
 
 func decodeBody(t Type, data []byte, m *meta, ignorable bool) (Body, error) {
+	if b := scanBody(t, data, m); b != nil {
+		return b, nil
+	}
 	into := func(b Body, v any) (Body, error) { return b, json.Unmarshal(data, v) }
 	switch t {
 	case TypeMessage:

@@ -250,8 +250,8 @@ type messageJSON struct {
 	Parts  partList         `json:"parts"`
 	Extra  map[string]exact `json:"extra"`
 	Origin *struct {
-		Format string `json:"format"`
-		Raw    exact  `json:"raw"`
+		Format exact  `json:"format"`
+		Raw    *exact `json:"raw"`
 	} `json:"origin"`
 }
 
@@ -264,7 +264,7 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 	*m = Message{ID: string(j.ID), Role: j.Role, Name: string(j.Name), Source: j.Source.source(), Parts: j.Parts}
 	m.Extra = rawMap(j.Extra)
 	if j.Origin != nil {
-		m.Origin = &Origin{Format: j.Origin.Format, Raw: json.RawMessage(j.Origin.Raw)}
+		m.Origin = &Origin{Format: string(j.Origin.Format), Raw: j.Origin.Raw.raw()}
 	}
 	return nil
 }

@@ -160,11 +160,15 @@ func (st *state) step(e *Event, cfg *config) error {
 	}
 	switch e.Type {
 	case TypeMessage:
+		pins := len(st.pins)
 		if len(e.meta.results) > 0 {
 			st.settle(e)
 		}
 		st.pos[e.Seq] = int32(len(st.nodes))
 		st.nodes = append(st.nodes, Node{Seq: e.Seq, Tokens: e.meta.tokens, cum: st.total() + int64(e.meta.tokens), meta: e.meta})
+		if len(st.pins) > pins {
+			st.widenPins()
+		}
 		return nil
 	case TypeReplace:
 		return st.replace(e)

@@ -12,18 +12,25 @@ import (
 func (st *state) splice(at, removed int, nodes []Node) {
 	old := st.nodes
 	size := len(old) - removed + len(nodes)
-	out := old
+	gone := old[at : at+removed]
 	if !st.own {
-		out = make([]Node, len(old), size+size/8+16)
-		copy(out, old)
 		pos := make([]int32, len(st.pos), len(st.pos)+len(st.pos)/8+16)
 		copy(pos, st.pos)
-		st.pos, st.own = pos, true
+		st.pos = pos
 	}
-	for _, n := range out[at : at+removed] {
+	for _, n := range gone {
 		st.pos[n.Seq] = -1
 	}
-	out = slices.Replace(out, at, at+removed, nodes...)
+	var out []Node
+	if st.own {
+		out = slices.Replace(old, at, at+removed, nodes...)
+	} else {
+		out = make([]Node, size, size+size/8+16)
+		copy(out, old[:at])
+		copy(out[at:], nodes)
+		copy(out[at+len(nodes):], old[at+removed:])
+		st.own = true
+	}
 	var cum int64
 	if at > 0 {
 		cum = out[at-1].cum
