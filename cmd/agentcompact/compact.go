@@ -239,6 +239,7 @@ func (f *compactFlags) engine(v session.View) (*engine.Engine, error) {
 		o.Policy.RetainTokens = max(budget*tailShare/100, 1)
 		o.Policy.CheckpointTokens = max(budget-o.Policy.RetainTokens, 1)
 		o.Policy.CheckpointRatio, o.Policy.MinCheckpointTokens = 1, 1
+		o.Policy.PromptRatio = f.ratio / 5
 	default:
 		o.Policy.RetainTokens = max(int(defaultTail*float64(v.SurfaceTokens())), 1)
 	}

@@ -79,11 +79,12 @@ func (p Policy) threshold(window int) int {
 type tail struct {
 	tokens   int // -1: no limit in tokens
 	messages int // 0: no limit in messages
+	prompt   int // the running turn's prompt stays, too, if it has at most so many tokens
 }
 
 // tail returns the wanted tail; base is what RetainRatio is a share of.
 func (p Policy) tail(base int) tail {
-	t := tail{tokens: -1, messages: p.RetainMessages}
+	t := tail{tokens: -1, messages: p.RetainMessages, prompt: int(p.PromptRatio * float64(base))}
 	switch {
 	case p.NoTail:
 	case p.RetainTokens > 0:
@@ -98,7 +99,7 @@ func (p Policy) tail(base int) tail {
 
 // signature identifies what a compaction by hand keeps.
 func (p Policy) signature() string {
-	return fmt.Sprintf("tail=%g/%d/%d/%t", p.RetainRatio, p.RetainTokens, p.RetainMessages, p.NoTail)
+	return fmt.Sprintf("tail=%g/%d/%d/%t/%g", p.RetainRatio, p.RetainTokens, p.RetainMessages, p.NoTail, p.PromptRatio)
 }
 
 // trifle is the growth below which an automatic attempt that came to nothing

@@ -54,6 +54,12 @@ type Policy struct {
 	// NoTail keeps no tail at all: everything but pins gives way. It takes the
 	// place of the three fields before it.
 	NoTail bool
+	// PromptRatio is the share of the window up to which the prompt of the
+	// running turn stays visible as a message of its own when the turn is
+	// compacted at its steps; a larger one is quoted in the checkpoint. Default
+	// 0.1, negative never. While the window is unknown it is the share of the
+	// session's tokens.
+	PromptRatio float64
 	// CheckpointRatio is the share of the replaced tokens that a checkpoint may
 	// take; default 0.25.
 	CheckpointRatio float64
@@ -78,6 +84,12 @@ func (p Policy) withDefaults() Policy {
 	}
 	if p.RetainRatio == 0 && p.RetainTokens == 0 && p.RetainMessages == 0 && !p.NoTail {
 		p.RetainRatio = 0.16
+	}
+	switch {
+	case p.PromptRatio == 0:
+		p.PromptRatio = 0.1
+	case p.PromptRatio < 0 || p.NoTail:
+		p.PromptRatio = 0
 	}
 	if p.CheckpointRatio == 0 {
 		p.CheckpointRatio = 0.25
@@ -118,6 +130,8 @@ func (p Policy) validate() error {
 		return bad("RetainTokens", p.RetainTokens, "-1 or more")
 	case p.RetainMessages < 0:
 		return bad("RetainMessages", p.RetainMessages, "0 or more")
+	case p.PromptRatio > 1:
+		return bad("PromptRatio", p.PromptRatio, "at most 1")
 	case p.CheckpointRatio < 0 || p.CheckpointRatio > 1:
 		return bad("CheckpointRatio", p.CheckpointRatio, "above 0 and at most 1")
 	case p.CheckpointTokens < 0, p.MinCheckpointTokens < 0, p.MaxSummaryTokens < 0, p.ResultCap < 0:

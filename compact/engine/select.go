@@ -118,6 +118,9 @@ func choose(v session.View, t tail, tgt target.Target, extra []session.Seq) (spa
 	if from >= to {
 		return span{}, fail(compact.NothingToCompact, "no whole unit stands before the tail")
 	}
+	if tgt == 0 {
+		extra = append(extra[:len(extra):len(extra)], runningPrompt(v, t.prompt)...)
+	}
 	kept := keptPositions(v, x, from, to, extra)
 	items := make([]plan.Item, 0, to-from)
 	for i := from; i < to; i++ {
@@ -134,6 +137,29 @@ func choose(v session.View, t tail, tgt target.Target, extra []session.Seq) (spa
 		return span{}, fail(compact.NothingToCompact, "no span of whole units stands before the tail of %s, checkpoints and pins aside", t)
 	}
 	return spanOf(v, x, from+start, from+end, extra)
+}
+
+// runningPrompt returns the prompt of the newest turn, as far as it has at most
+// limit tokens: what the agent is at must stay before its eyes.
+func runningPrompt(v session.View, limit int) []session.Seq {
+	turns := v.Turns()
+	if len(turns) == 0 || limit <= 0 {
+		return nil
+	}
+	var out []session.Seq
+	sum := 0
+	for i := turns[len(turns)-1].Start; i < v.Len(); i++ {
+		n := v.Node(i)
+		if n.Role() != session.RoleUser || n.Source().Kind != session.SourceUser {
+			break
+		}
+		sum += int(n.Tokens)
+		out = append(out, n.Seq)
+	}
+	if sum > limit {
+		return nil
+	}
+	return out
 }
 
 func spanOf(v session.View, x *toolpairing.Index, start, end int, extra []session.Seq) (span, error) {
