@@ -31,7 +31,12 @@ func balanced(items []Item) []bool {
 			continue
 		}
 		for _, id := range m.Results() {
-			if open[id] > 0 {
+			switch n := open[id]; {
+			case n == 0:
+			case last[id] == i: // calls of an id that is used again may be left over
+				waiting -= n
+				delete(open, id)
+			default:
 				open[id]--
 				waiting--
 			}
@@ -40,13 +45,6 @@ func balanced(items []Item) []bool {
 			if last[id] > i {
 				open[id]++
 				waiting++
-			}
-		}
-		// Ids that are used again leave calls open that nothing answers.
-		for id, n := range open {
-			if n > 0 && last[id] <= i {
-				waiting -= n
-				open[id] = 0
 			}
 		}
 	}
@@ -61,9 +59,7 @@ func (r *run) split(m *model, req *Request, items []Item, room int) [][]Item {
 	for i := range items {
 		it := items[i]
 		if red, ok := m.Summarizer.(interface{ redactor() *Redactor }); ok {
-			// A secret must be seen whole.
-			it.Message, _ = red.redactor().Message(it.Message)
-			it.Narrative, _ = red.redactor().Redact(it.Narrative)
+			it = redacted(red.redactor(), it) // a secret must be seen whole
 		}
 		head, body := t.entry(&it)
 		if req.Count(entryText(&transcript{names: t.names}, &it)) <= room {
@@ -83,6 +79,7 @@ func (r *run) split(m *model, req *Request, items []Item, room int) [][]Item {
 // piecesOf makes an item of each piece of the body of an entry.
 func piecesOf(it *Item, head string, pieces []string) []Item {
 	out := make([]Item, len(pieces))
+	defer func() { out[0].hits = it.hits }()
 	for i, s := range pieces {
 		if len(pieces) > 1 {
 			s = fmt.Sprintf("(piece %d of %d)\n%s", i+1, len(pieces), s)

@@ -32,8 +32,20 @@ func (p *reply) stopped() error {
 	case errTimeout:
 		return p.end(&Failure{Class: Timeout, Detail: "no complete reply within " + p.l.o.Timeout.String(), Err: errTimeout})
 	}
-	p.record("canceled")
+	p.canceled()
 	return cause
+}
+
+// canceledKey leads to the list, in the context of a request, that a request
+// which was canceled is recorded in: its error is the cause and carries no
+// calls.
+type canceledKey struct{}
+
+func (p *reply) canceled() {
+	c := p.record("canceled")
+	if calls, ok := p.ctx.Value(canceledKey{}).(*[]Call); ok {
+		*calls = append(*calls, c)
+	}
 }
 
 // failed classifies the error of a request.

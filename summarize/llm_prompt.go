@@ -21,6 +21,9 @@ func task(req *Request, extra string, replay bool) string {
 	case replay:
 		b.WriteString("Stop here. This message is not from the user.\n\n")
 		b.WriteString(strings.TrimSpace(rules))
+		if req.Parts > 1 {
+			fmt.Fprintf(&b, "\n\nAbove is part %d of %d of the conversation; the others have their own notes.", req.Part, req.Parts)
+		}
 		b.WriteString("\n\nNow write the note for the conversation above.")
 	case isReduce(req):
 		b.WriteString("Above are the notes on consecutive parts of one conversation, oldest first. Now write the one note that replaces them all.")

@@ -160,7 +160,7 @@ func (p *reply) whole() error {
 // Cancel implements [Pending].
 func (p *reply) Cancel() {
 	p.free()
-	p.record("canceled")
+	p.canceled()
 }
 
 // free ends the request and what it holds.
@@ -271,6 +271,8 @@ func (p *reply) judge() *Failure {
 		return &Failure{Class: BadStream, Detail: "the provider broke off the reply"}
 	case g.calls && (text == "" || g.finish != "stop"):
 		return &Failure{Class: ToolCalled, Detail: "the model called a tool"}
+	case isEcho(text):
+		return &Failure{Class: Degenerate, Detail: "an echo of the instructions"}
 	case text != "":
 		return nil
 	case g.refusal.Len() > 0:
@@ -279,6 +281,17 @@ func (p *reply) judge() *Failure {
 		return &Failure{Class: Reasoning, Detail: "thoughts without text"}
 	}
 	return &Failure{Class: Empty, Detail: "no text"}
+}
+
+// isEcho reports whether a text repeats our instructions.
+func isEcho(text string) bool {
+	n := 0
+	for l := range strings.Lines(rules) {
+		if l = strings.TrimSpace(l); len(l) > 40 && strings.Contains(text, l) {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // record makes the entry of this request for the cost record.

@@ -77,16 +77,22 @@ func (l *llm) redact(req *Request) (items []Item, hits int) {
 	}
 	items = make([]Item, len(req.Items))
 	for i, it := range req.Items {
-		var n, k int
-		it.Message, n = l.o.Redactor.Message(it.Message)
-		it.Narrative, k = l.o.Redactor.Redact(it.Narrative)
-		if it.Checkpoint {
-			n = k // the message is not sent beside its narrative
-		}
-		hits += n
-		items[i] = it
+		items[i] = redacted(l.o.Redactor, it)
+		hits += items[i].hits
 	}
 	return items, hits
+}
+
+// redacted returns the item without secrets, and counts them in it.
+func redacted(r *Redactor, it Item) Item {
+	var n, k int
+	it.Message, n = r.Message(it.Message)
+	it.Narrative, k = r.Redact(it.Narrative)
+	if it.Checkpoint || it.label != "" {
+		n = k // the message is not sent beside its narrative
+	}
+	it.hits += n
+	return it
 }
 
 func (l *llm) envelopeHits(e *session.Envelope) (hits int) {

@@ -204,7 +204,11 @@ func TestCanceledReplies(t *testing.T) {
 		t.Run(c, func(t *testing.T) {
 			noLeaks(t)
 			gate := make(chan struct{}, 1)
-			srv := summarizetest.New(t, summarizetest.Reply{Content: note, ChunkGate: gate})
+			reply := summarizetest.Reply{Content: note, ChunkGate: gate}
+			if c == "open" {
+				reply.Gate = gate // no header either
+			}
+			srv := summarizetest.New(t, reply)
 			s := newTestLLM(t, srv, LLMOptions{})
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)

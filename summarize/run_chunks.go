@@ -95,7 +95,7 @@ func (r *run) whole(ctx context.Context) (text, error) {
 	_, total := sizes(r.req, r.req.Items)
 	if room := r.room(m, r.req); room == 0 || total <= room {
 		t, who, err := r.write(ctx, piece{req: r.req, judge: r.req, guard: r.o.Guard, purpose: "summary"})
-		if err == nil || !r.cut(who, err, r.req, total) {
+		if err != errCut {
 			return t, err
 		}
 		m = who
@@ -115,16 +115,9 @@ func (r *run) model() *model {
 	return r.models[r.first]
 }
 
-// cut reports whether err says that a request of so many tokens of entries was
-// too long for m, and lowers what m is given.
-func (r *run) cut(m *model, err error, req *Request, entries int) bool {
-	if m == nil {
-		return false
-	}
-	f := r.failure(err)
-	if f.Class != Overflow {
-		return false
-	}
+// cut lowers what m is given after a request of so many tokens of entries was
+// too long for it. It reports whether smaller requests make sense.
+func (r *run) cut(m *model, f *Failure, req *Request, entries int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	over := overhead(m, req)
@@ -254,7 +247,7 @@ func (r *run) part(ctx context.Context, m *model, base *Request, chunks [][]Item
 	if err == nil {
 		return []text{t}, nil
 	}
-	if r.cut(who, err, &req, total) {
+	if err == errCut {
 		if depth < 0 && who == m {
 			return nil, errRecut
 		}
@@ -291,7 +284,7 @@ func (r *run) reduce(ctx context.Context, texts []text) (text, error) {
 		m := r.model()
 		if room := r.room(m, &req); room == 0 || total <= room || len(texts) == 1 {
 			t, who, err := r.write(ctx, piece{req: &req, judge: r.req, guard: r.o.Guard, purpose: "reduce"})
-			if err == nil || !r.cut(who, err, &req, total) || len(texts) == 1 {
+			if err != errCut {
 				return t, err
 			}
 			m = who

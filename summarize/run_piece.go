@@ -48,13 +48,17 @@ type text struct {
 	verdict          Verdict
 }
 
-// write has a piece written by the first model that can. An overflow is
-// returned with the model that had it, for the piece to be cut.
+// errCut says that a piece is too long for the model that it came with.
+var errCut = errors.New("the piece has to be cut")
+
+// write has a piece written by the first model that can. The error is errCut
+// when the piece has to be cut for the model that is returned with it.
 func (r *run) write(ctx context.Context, p piece) (text, *model, error) {
 	var last error
 	r.mu.Lock()
 	i := r.first
 	r.mu.Unlock()
+	_, entries := sizes(p.req, p.req.Items)
 	for ; i < len(r.models); i++ {
 		m := r.models[i]
 		t, err := r.ask(ctx, m, p)
@@ -66,8 +70,12 @@ func (r *run) write(ctx context.Context, p piece) (text, *model, error) {
 		}
 		last = err
 		switch f := r.failure(err); f.Class {
-		case Overflow, Budget:
+		case Budget:
 			return text{}, m, err
+		case Overflow:
+			if r.cut(m, f, p.req, entries) {
+				return text{}, m, errCut
+			}
 		case Auth:
 			r.mu.Lock()
 			r.first = max(r.first, min(i+1, len(r.models)-1))
@@ -80,9 +88,10 @@ func (r *run) write(ctx context.Context, p piece) (text, *model, error) {
 // ask asks one model, again where that may help.
 func (r *run) ask(ctx context.Context, m *model, p piece) (text, error) {
 	req := *p.req
+	var last error
 	for attempt := 0; ; attempt++ {
 		if !r.take() {
-			return text{}, &Failure{Class: Budget, Detail: fmt.Sprintf("more than %d calls are needed", r.o.MaxCalls)}
+			return text{}, &Failure{Class: Budget, Detail: fmt.Sprintf("more than %d calls are needed", r.o.MaxCalls), Err: last}
 		}
 		purpose := p.purpose
 		if attempt > 0 {
@@ -95,6 +104,7 @@ func (r *run) ask(ctx context.Context, m *model, p piece) (text, error) {
 		if ctx.Err() != nil {
 			return text{}, context.Cause(ctx)
 		}
+		last = err
 		f := r.failure(err)
 		if attempt+1 >= r.o.Attempts {
 			return text{}, err
@@ -142,29 +152,22 @@ func (r *run) take() bool {
 
 // once makes one request and judges its text.
 func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose string) (t text, err error) {
-	start := r.o.Now()
 	var calls []Call
+	ctx = context.WithValue(ctx, canceledKey{}, &calls)
 	defer func() {
 		for i := range calls {
 			calls[i].Purpose = purpose
 		}
-		if err != nil && len(calls) == 0 {
-			if routed, ok := m.Summarizer.(interface{ route() (string, string) }); ok {
-				c := Call{Purpose: purpose, Outcome: "canceled", Duration: r.o.Now().Sub(start)}
-				if ctx.Err() == nil {
-					c.Outcome = string(r.failure(err).Class)
-				}
-				c.Provider, c.Model = routed.route()
-				calls = append(calls, c)
-			}
-		}
 		r.mu.Lock()
 		r.calls = append(r.calls, calls...)
+		if _, ours := m.Summarizer.(*llm); ours && len(calls) == 0 {
+			r.used-- // it failed before it was sent
+		}
 		r.mu.Unlock()
 	}()
 	failed := func(err error) (text, error) {
 		var f *Failure
-		if errors.As(err, &f) {
+		if errors.As(err, &f) && err != context.Cause(ctx) {
 			calls = append(calls, f.Calls...)
 		}
 		return text{}, err

@@ -37,6 +37,7 @@ type Item struct {
 	label string // what [Run] calls it in a transcript, "" for the usual
 	piece bool   // it holds a part of a text that was cut
 	size  int    // of its entry in a transcript; 0: not counted yet
+	hits  int    // secrets that were taken out of it
 }
 
 // Request is what a summarizer is asked for. It is not modified.
