@@ -34,6 +34,8 @@ const (
 	shareUser     = 0.25
 	shareFailures = 0.08
 	shareFiles    = 0.08
+	// leastUser is what the user's words get of a small budget.
+	leastUser = 160
 )
 
 // Compose returns the whole text of a checkpoint: framing, narrative, ledger
@@ -46,7 +48,7 @@ func Compose(c Composition) string {
 		c.Count = func(s string) int { return (len(s) + 3) / 4 }
 	}
 	small := c.Budget > 0 && c.Budget < smallBudget
-	narrative := Defuse(strings.TrimSpace(c.Narrative))
+	narrative := dropEmpty(Defuse(strings.TrimSpace(c.Narrative)))
 	if c.Ledger.Empty() {
 		c.Ledger = nil
 	}
@@ -118,6 +120,26 @@ func fitText(s string, n int, count func(string) int) string {
 		s = s[:i]
 	}
 	return strings.TrimRight(s, "\n")
+}
+
+// dropEmpty takes out sections that say nothing.
+func dropEmpty(s string) string {
+	lines := strings.Split(s, "\n")
+	var out []string
+	for i := 0; i < len(lines); i++ {
+		if strings.HasPrefix(lines[i], "## ") {
+			j := i + 1
+			for j < len(lines) && !strings.HasPrefix(lines[j], "## ") {
+				j++
+			}
+			if onlyHeadings(strings.Join(lines[i:j], "\n")) {
+				i = j - 1
+				continue
+			}
+		}
+		out = append(out, lines[i])
+	}
+	return strings.TrimSpace(strings.Join(out, "\n"))
 }
 
 func onlyHeadings(s string) bool {

@@ -114,7 +114,27 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 		}
 		p.push(o.fact)
 	}
+	p.plain(left)
 	return p.lines()
+}
+
+// plain takes lines without literals for what is left.
+func (p *packer) plain(left int) {
+	for i, f := range p.facts {
+		if len(f.Keys) > 0 {
+			continue
+		}
+		cost := p.count(f.Line) + 5
+		if cost > left {
+			continue
+		}
+		left -= cost
+		p.words[i] = wordsOf(f.Line)
+		p.taken[i] = make([]bool, len(p.words[i]))
+		for w := range p.taken[i] {
+			p.taken[i][w] = true
+		}
+	}
 }
 
 // best returns the quote of a fact that says most for its price.

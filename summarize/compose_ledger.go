@@ -20,22 +20,22 @@ type layout struct {
 }
 
 // The titles of the parts. Content cannot forge them: its lines have a mark in
-// front.
+// front. Quotes start with the number of the event that they stand in.
 const (
-	titleUser     = "User (event> words):"
+	titleUser     = "User:"
 	titleNotes    = "Present:"
 	titlePlan     = "Todo:"
-	titleCarried  = "State of tools:"
-	titleFailures = "Failed (event: call: error):"
+	titleCarried  = "Tools:"
+	titleFailures = "Failed:"
 	titleFiles    = "Files:"
-	titleFacts    = "Facts (event: quote):"
+	titleFacts    = "Quotes:"
 )
 
 func (l *layout) write() string {
 	share := func(part float64) int { return int(part * float64(l.all)) }
 	state := l.state(share(shareState))
 	l.spend(state...)
-	user := l.user(share(shareUser))
+	user := l.user(max(share(shareUser), min(l.left*3/5, leastUser)), false)
 	l.spend(user...)
 	failures := l.failures(share(shareFailures))
 	l.spend(failures...)
@@ -54,9 +54,10 @@ func (l *layout) write() string {
 			spare = l.left
 			return part
 		}
-		user = grow(user, l.user)
+		user = grow(user, func(n int) []string { return l.user(n, false) })
 		failures = grow(failures, l.failures)
 		files = grow(files, l.files)
+		user = grow(user, func(n int) []string { return l.user(n, true) })
 	}
 	return joinLines(slices.Concat(user, state, failures, files, facts)...)
 }
@@ -128,8 +129,9 @@ func box(state string) string {
 }
 
 // user writes the user's words: what was asked first, what was said last, and
-// rules come before the rest.
-func (l *layout) user(budget int) []string {
+// rules come before the rest. Texts that say again what a newer one says with
+// other numbers are left out unless repeated is set.
+func (l *layout) user(budget int, repeated bool) []string {
 	quotes := l.ledger.User
 	if len(quotes) == 0 {
 		return nil
@@ -137,14 +139,22 @@ func (l *layout) user(budget int) []string {
 	budget = min(budget, l.left) - l.count(titleUser) - 1
 	whole := budget
 	chosen := make(map[int]string, len(quotes))
-	for _, i := range userOrder(quotes) {
+	order, repeats := userOrder(quotes)
+	for n, i := range order {
+		if n >= len(order)-repeats && !repeated {
+			break
+		}
 		q := quotes[i]
 		if l.tail != "" && strings.Contains(l.tail, q.Text) {
 			continue
 		}
 		text := userLines(q.Seq, q.Text)
 		cost := l.count(text) + 1
-		if most := whole / 2; cost > min(budget, most) && (i == 0 || q.Rule || len(chosen) == 0) {
+		most := whole * 2 / 5
+		if i == 0 || len(chosen) == 0 {
+			most = whole * 4 / 5
+		}
+		if cost > min(budget, most) && (i == 0 || i == len(quotes)-1 || q.Rule || len(chosen) == 0) {
 			text = l.clipQuote(q, min(budget, most))
 			cost = l.count(text) + 1
 		}
@@ -247,13 +257,13 @@ func (l *layout) clipLine(seq session.Seq, text string, budget int) string {
 // first, the last, rules from new to old, then the others from new to old. Of
 // texts that differ in numbers only, the newest counts and the others come
 // last.
-func userOrder(quotes []Quote) []int {
+func userOrder(quotes []Quote) (order []int, repeats int) {
 	newest := map[string]int{}
 	for i, q := range quotes {
 		newest[template(q.Text)] = i
 	}
 	rank := make([]int, len(quotes))
-	order := make([]int, len(quotes))
+	order = make([]int, len(quotes))
 	for i, q := range quotes {
 		order[i] = i
 		switch {
@@ -263,6 +273,7 @@ func userOrder(quotes []Quote) []int {
 			rank[i] = 1
 		case newest[template(q.Text)] != i:
 			rank[i] = 4
+			repeats++
 		case q.Rule:
 			rank[i] = 2
 		default:
@@ -272,18 +283,22 @@ func userOrder(quotes []Quote) []int {
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(b, a))
 	})
-	return order
+	return order, repeats
 }
 
-// template is a text without its numbers.
+// template is a text without its numbers: texts of one template say the same
+// about other things.
 func template(s string) string {
 	s = strings.ToLower(squash(head(s, 400)))
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return '0'
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < '0' || c > '9' {
+			out = append(out, c)
+		} else if i == 0 || s[i-1] < '0' || s[i-1] > '9' {
+			out = append(out, '0')
 		}
-		return r
-	}, s)
+	}
+	return string(out)
 }
 
 // failures writes what failed, the newest first chosen.

@@ -130,13 +130,17 @@ type LedgerOptions struct {
 	// LiveNotes are what the host says about the present. They replace those
 	// of earlier compactions.
 	LiveNotes []string
-	// MaxBytes bounds the ledger's text, 0 means [DefaultLedgerBytes].
+	// MaxBytes bounds the ledger as it is stored. 0 means three bytes for a
+	// token of the span, from 192 KiB to 1 MiB. Composing takes as much of it as
+	// the budget of a checkpoint has room for.
 	MaxBytes int
 }
 
-// DefaultLedgerBytes is the default of [LedgerOptions.MaxBytes]. Composing
-// takes as much of it as the budget of a checkpoint has room for.
-const DefaultLedgerBytes = 192 << 10
+// The bounds of what a ledger may have by default.
+const (
+	minLedgerBytes = 192 << 10
+	maxLedgerBytes = 1 << 20
+)
 
 // Empty reports whether there are no facts.
 func (l *Ledger) Empty() bool {
@@ -148,7 +152,7 @@ func (l *Ledger) Empty() bool {
 // same thing the newer one wins; what only the older one says is kept. Neither
 // is modified. Merging a ledger with itself changes nothing.
 func Merge(old, newer *Ledger) *Ledger {
-	return merge(old, newer, DefaultLedgerBytes)
+	return merge(old, newer, maxLedgerBytes)
 }
 
 func merge(old, newer *Ledger, limit int) *Ledger {

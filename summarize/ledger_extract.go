@@ -18,7 +18,11 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		o = *opts
 	}
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultLedgerBytes
+		tokens := 0
+		for i := range req.Items {
+			tokens += req.Items[i].Tokens
+		}
+		o.MaxBytes = min(max(3*tokens, minLedgerBytes), maxLedgerBytes)
 	}
 	x := extraction{opts: o, calls: map[string]call{}, ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}
 	for i := range req.Items {
@@ -28,7 +32,7 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		}
 		x.message(it)
 	}
-	x.ledger.Facts = collectFacts(req.Items, o.MaxBytes/2)
+	x.ledger.Facts = append(collectFacts(req.Items, o.MaxBytes*2/3), collectPlain(req.Items)...)
 	return merge(req.Prior, x.ledger, o.MaxBytes)
 }
 

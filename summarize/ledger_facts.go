@@ -83,16 +83,22 @@ func collectFacts(items []Item, limit int) []Fact {
 		factTexts(it.Message, func(by uint8, text string) {
 			eachLine(text, func(line string) {
 				for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
+					if by == byCall && a == 0 {
+						continue // the tool's name
+					}
 					s := stats[line[a:b]]
 					if s == nil {
 						if len(pool) == cap(pool) {
 							pool = make([]mention, 0, 4096)
 						}
-						pool = append(pool, mention{first: n})
+						pool = append(pool, mention{})
 						s = &pool[len(pool)-1]
 						stats[line[a:b]] = s
 					}
 					s.occ++
+					if by == byCall && line[a-1] == '"' && strings.HasPrefix(line[b:], `":`) {
+						s.names++
+					}
 					s.by |= by
 					if s.item != n {
 						s.item = n
@@ -113,6 +119,9 @@ func collectFacts(items []Item, limit int) []Fact {
 	}
 	all := make([]ranked, 0, len(stats))
 	for lit, m := range stats {
+		if m.names == m.occ && m.calls < 3 {
+			continue // known from the tool's definition
+		}
 		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, len(items)-int(m.item), len(lit)))
 		all = append(all, ranked{lit, m})
 	}

@@ -93,7 +93,7 @@ func isLiteral(t string) bool {
 	if len(t) < 4 || len(t) > 300 {
 		return false
 	}
-	digits, alnum := 0, 0
+	digits, alnum, hyphens := 0, 0, 0
 	var prev byte
 	mark := false
 	for i := 0; i < len(t); i++ {
@@ -122,6 +122,8 @@ func isLiteral(t string) bool {
 			mark = true
 		case c == ':' && prev == ':':
 			mark = true
+		case c == '-':
+			hyphens++
 		case c >= utf8.RuneSelf:
 			alnum++
 		}
@@ -130,7 +132,7 @@ func isLiteral(t string) bool {
 	if alnum < 2 {
 		return false
 	}
-	return mark || digits >= 4 || digits > 0 && alnum > digits
+	return mark || digits >= 4 || digits > 0 && alnum > digits || hyphens >= 2 && alnum > 6
 }
 
 func isAlnum(c byte) bool {

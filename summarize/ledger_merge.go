@@ -11,10 +11,23 @@ func mergeFacts(old, newer []Fact) []Fact {
 	if len(old) == 0 {
 		return newer
 	}
+	var plain []Fact
+	lines := map[string]bool{}
+	for _, list := range [][]Fact{newer, old} {
+		for _, f := range list {
+			if len(f.Keys) == 0 && !lines[f.Line] && len(plain) < plainKept {
+				lines[f.Line] = true
+				plain = append(plain, f)
+			}
+		}
+	}
 	type place struct{ fact, key int }
 	at := map[string]place{}
 	out := make([]Fact, 0, len(old)+len(newer))
 	for _, f := range newer {
+		if len(f.Keys) == 0 {
+			continue
+		}
 		f.Keys = slices.Clone(f.Keys)
 		out = append(out, f)
 		for j, k := range f.Keys {
@@ -54,7 +67,7 @@ func mergeFacts(old, newer []Fact) []Fact {
 	slices.SortStableFunc(out, func(a, b Fact) int {
 		return cmp.Or(cmp.Compare(value[b.Line], value[a.Line]), cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.Line, b.Line))
 	})
-	return out
+	return append(out, plain...)
 }
 
 func newestKey(facts []Fact) (seq int64) {

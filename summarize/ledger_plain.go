@@ -1,0 +1,96 @@
+package summarize
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+const (
+	// plainRead is how many of the newest lines without a literal are looked at,
+	// plainKept how many of them are kept.
+	plainRead = 6000
+	plainKept = 160
+	plainSize = 240
+)
+
+// collectPlain quotes lines that have no literal but say something that is said
+// once: statements of the agent, and lines that quote a text. They are used
+// where a budget has room for more than literals. Lines that differ in numbers
+// only count as one said often.
+func collectPlain(items []Item) []Fact {
+	type line struct {
+		Fact
+		item  int
+		value int
+	}
+	count := map[string]int{}
+	var lines []line
+	read := 0
+	for i := len(items) - 1; i >= 0 && read < plainRead; i-- {
+		it := &items[i]
+		if skipped(it) {
+			continue
+		}
+		factTexts(it.Message, func(by uint8, text string) {
+			if by != byAssistant && by != byTool || read >= plainRead {
+				return
+			}
+			eachLine(text, func(s string) {
+				s = strings.TrimSpace(s)
+				if len(s) < 12 || len(s) > plainSize || read >= plainRead {
+					return
+				}
+				read++
+				count[template(s)]++
+				v := 0
+				if by == byAssistant {
+					v += 2
+				}
+				if quotesText(s) {
+					v += 2
+				}
+				if isRule(s) {
+					v++
+				}
+				if a, _ := nextLiteral(s, 0); a >= 0 {
+					v--
+				}
+				lines = append(lines, line{Fact{Seq: it.Seq, Line: s, By: byName(by)}, i, v})
+			})
+		})
+	}
+	lines = slices.DeleteFunc(lines, func(l line) bool { return l.value < 1 || count[template(l.Line)] > 1 })
+	slices.SortStableFunc(lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.item, a.item))
+	})
+	var out []Fact
+	for _, l := range lines[:min(len(lines), plainKept)] {
+		out = append(out, l.Fact)
+	}
+	return out
+}
+
+// quotesText reports whether a line has words in quotes.
+func quotesText(s string) bool {
+	for _, q := range []string{`"`, "`", "“", "「", "«"} {
+		i := strings.Index(s, q)
+		if i < 0 {
+			continue
+		}
+		end := q
+		switch q {
+		case "“":
+			end = "”"
+		case "「":
+			end = "」"
+		case "«":
+			end = "»"
+		}
+		rest := s[i+len(q):]
+		if j := strings.Index(rest, end); j > 4 && strings.IndexByte(rest[:j], ' ') > 0 {
+			return true
+		}
+	}
+	return false
+}
