@@ -80,6 +80,7 @@ type llm struct {
 	o      LLMOptions
 	client *openai.Client
 	own    bool // the client is ours, with the transport
+	after  func(time.Duration, func()) *time.Timer
 
 	// What the endpoint has refused, and is not sent again.
 	noToolChoice, noStreamOptions, noReplay atomic.Bool
@@ -112,7 +113,7 @@ func NewLLM(opts LLMOptions) (Summarizer, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &llm{o: opts, client: opts.Client}
+	l := &llm{o: opts, client: opts.Client, after: time.AfterFunc}
 	if opts.Client != nil {
 		if opts.BaseURL != "" || opts.APIKey != "" || opts.Organization != "" || len(opts.Headers) > 0 || opts.HTTPClient != nil {
 			return nil, errors.New("summarize: a client has its own endpoint, key, headers and HTTP client")
@@ -203,7 +204,7 @@ func (l *llm) Open(ctx context.Context, req *Request) (Pending, error) {
 	p.caller = ctx
 	p.ctx, p.cancel = context.WithCancelCause(withExchange(ctx, p.x))
 	if l.o.Timeout > 0 {
-		p.timer = time.AfterFunc(l.o.Timeout, func() { p.cancel(errTimeout) })
+		p.timer = l.after(l.o.Timeout, func() { p.cancel(errTimeout) })
 	}
 	if err := p.open(); err != nil {
 		p.free()

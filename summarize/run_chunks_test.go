@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -147,9 +146,11 @@ func TestFinishedChunksAreKept(t *testing.T) {
 	noLeaks(t)
 	held := summarizetest.Text("late").WithGate(make(chan struct{}))
 	srv := summarizetest.New(t, summarizetest.Text("Part A."), held, summarizetest.Text("Part B."), summarizetest.Text("Parts A and B."))
-	w, err := Run(t.Context(), newTestLLM(t, srv, LLMOptions{Window: 5000, MaxTokens: 600, Timeout: 100 * time.Millisecond}),
+	s := newTestLLM(t, srv, LLMOptions{Window: 5000, MaxTokens: 600})
+	timeOut(t, s, srv, 2)
+	w, err := Run(t.Context(), s,
 		requestOf(session.UserText("A "+fill(3500)), session.AssistantText("ok"), session.UserText("B "+fill(3500)), session.AssistantText("ok")),
-		newClock().options(RunOptions{}))
+		newClock().options(RunOptions{Parallel: 1}))
 	require.NoError(t, err)
 	require.Equal(t, "Parts A and B.", w.Text)
 	require.ElementsMatch(t, []string{"chunk ok", "chunk timeout", "retry ok", "reduce ok"}, outcomes(w.Calls))

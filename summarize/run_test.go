@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,4 +127,19 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func readAll(r *http.Request) []byte {
 	body, _ := io.ReadAll(r.Body)
 	return body
+}
+
+// timeOut makes the n-th request time out when it has arrived, and no other.
+func timeOut(t *testing.T, s Summarizer, srv *summarizetest.Server, n int) {
+	var made atomic.Int32
+	s.(*llm).after = func(_ time.Duration, f func()) *time.Timer {
+		if made.Add(1) == int32(n) {
+			go func() {
+				if _, err := srv.Await(t.Context(), n); err == nil {
+					f()
+				}
+			}()
+		}
+		return time.NewTimer(time.Hour)
+	}
 }
