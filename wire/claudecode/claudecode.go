@@ -44,6 +44,7 @@
 package claudecode
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,12 +92,15 @@ const detectValues = 300
 
 // Detect implements [wire.Codec]. Qwen Code uses the same envelope around
 // Gemini messages and is another format.
-func (Codec) Detect(head []byte, _ bool) wire.Confidence {
+func (Codec) Detect(head []byte, whole bool) wire.Confidence {
 	seen := wire.No
 	n := 0
 	for v := range jsonl.Values(head) {
 		if n++; n > detectValues {
 			break
+		}
+		if v.Torn() && !whole && seen == wire.No && likely(v.Raw) {
+			seen = wire.Likely
 		}
 		if !v.IsObject() {
 			continue
@@ -129,6 +133,16 @@ func (Codec) Detect(head []byte, _ bool) wire.Confidence {
 		}
 	}
 	return seen
+}
+
+// likely judges the beginning of a record.
+func likely(torn []byte) bool {
+	for _, name := range []string{`"parentUuid":`, `"isSidechain":`, `"sessionId":`} {
+		if !bytes.Contains(torn, []byte(name)) {
+			return false
+		}
+	}
+	return !bytes.Contains(torn, []byte(`"parts":[`))
 }
 
 // Read implements [wire.Codec].
@@ -201,7 +215,7 @@ func (f *file) scan(ctx context.Context) error {
 	return nil
 }
 
-// raw returns the record as an object that can be changed.
+// object returns the record as an object that can be changed.
 func (r *record) object() rawjson.Object {
 	o, err := rawjson.Parse(r.raw)
 	if err != nil {

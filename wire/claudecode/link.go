@@ -1,6 +1,7 @@
 package claudecode
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -12,6 +13,9 @@ const none = -1
 // maxBoundaries is of how many compactions, the newest, we count what they hide
 // and follow what they preserve. It bounds the work on hostile files.
 const maxBoundaries = 64
+
+// maxEqual is how many records of one uuid are told apart.
+const maxEqual = 64
 
 // chat is one conversation of a file: the main one or a side chain. Indexes are
 // those of its own records.
@@ -42,17 +46,15 @@ func newChat(recs []*record, side bool) *chat {
 	c.dropped = make([]bool, len(recs))
 	for i, r := range recs {
 		if r.uuid != "" {
-			for _, k := range c.byUUID[r.uuid] {
-				if string(recs[k].raw) == string(r.raw) {
-					c.dropped[i] = true
-					break
+			list := c.byUUID[r.uuid]
+			c.dropped[i] = slices.ContainsFunc(list, func(k int) bool { return bytes.Equal(recs[k].raw, r.raw) })
+			if !c.dropped[i] {
+				// Many equal ids identify nothing: remember the newest few.
+				if len(list) >= maxEqual {
+					list = append(list[:0], list[1:]...)
 				}
+				c.byUUID[r.uuid] = append(list, i)
 			}
-			// Many equal ids mean that they identify nothing: the newest few do.
-			if list := c.byUUID[r.uuid]; len(list) >= 64 {
-				c.byUUID[r.uuid] = append(list[:0], list[1:]...)
-			}
-			c.byUUID[r.uuid] = append(c.byUUID[r.uuid], i)
 		}
 		for _, u := range r.removes {
 			c.removed[u] = true
@@ -96,7 +98,7 @@ func (c *chat) resolveRegion(start, end int) {
 				c.bridged++
 			}
 		}
-		if r.uuid != "" || r.isMessage() || r.boundary() {
+		if !c.dropped[i] && (r.uuid != "" || r.isMessage() || r.boundary()) {
 			prev = i
 		}
 	}
@@ -292,8 +294,12 @@ func (c *chat) live(leaf int) []group {
 	return c.hoist(groups)
 }
 
-// gone reports whether a record was replaced, retracted or is a copy.
-func (c *chat) gone(i int) bool { return c.dropped[i] || c.removed[c.recs[i].uuid] }
+// gone reports whether a record was replaced, retracted or is a copy. An id that
+// several records have names none of them.
+func (c *chat) gone(i int) bool {
+	u := c.recs[i].uuid
+	return c.dropped[i] || c.removed[u] && len(c.byUUID[u]) == 1
+}
 
 // recover adds what the chain of parents misses because of parallel calls: the
 // other fragments of a response and the results of its calls.

@@ -192,7 +192,11 @@ func (a *appender) run(items []wire.Item) (from int, recs []int) {
 	if c.unlinked {
 		return from, nil
 	}
-	for next := len(c.entries) - 1; from > 0; from, next = from-1, next-1 {
+	least := 0
+	if len(items) > 0 && items[0].Entry > 0 {
+		least = 1 // a compaction is in force only with a record behind it
+	}
+	for next := len(c.entries) - 1; from > least; from, next = from-1, next-1 {
 		if it := items[from-1]; next < 0 || it.Entry != next || it.Message != nil || !c.nameable(next) {
 			break
 		}

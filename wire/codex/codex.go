@@ -41,6 +41,7 @@
 package codex
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,11 +97,15 @@ var knownTypes = map[string]bool{
 const detectValues = 100
 
 // Detect implements [wire.Codec].
-func (Codec) Detect(head []byte, _ bool) wire.Confidence {
+func (Codec) Detect(head []byte, whole bool) wire.Confidence {
 	n, bare, items := 0, false, 0
 	for v := range jsonl.Values(head) {
 		if n++; n > detectValues {
 			break
+		}
+		if n == 1 && v.Torn() && !whole && bytes.HasPrefix(v.Raw, []byte(`{"timestamp":`)) &&
+			bytes.Contains(v.Raw, []byte(`"type":"session_meta"`)) && bytes.Contains(v.Raw, []byte(`"payload":{`)) {
+			return wire.Likely
 		}
 		l, ok := parse(v)
 		if !ok {

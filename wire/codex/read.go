@@ -208,9 +208,8 @@ func (f *file) rollBack(n int) {
 			n--
 		}
 	}
-	before := f.count()
+	f.side += count(f.history[cut:])
 	f.history = f.history[:cut]
-	f.side += before - f.count()
 }
 
 // isPrompt reports whether a user typed the item.
@@ -224,10 +223,18 @@ func (s *step) isPrompt() bool {
 	return s.item.Type == responses.TypeMessage && source(s.item).Kind == session.SourceUser
 }
 
-// count is how many messages the history is now.
-func (f *file) count() int {
-	_, live := f.group()
-	return len(live)
+// count is how many messages the steps make.
+func count(steps []step) int {
+	var b responses.Builder
+	for n, s := range steps {
+		switch {
+		case s.usage != nil:
+			b.End()
+		case s.item.Type != responses.TypeSnapshot && len(s.item.Parts) > 0:
+			b.Add(s.item, n)
+		}
+	}
+	return len(b.Messages)
 }
 
 // message is a live message with what the file says of it.

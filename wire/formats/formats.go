@@ -6,6 +6,8 @@ import (
 	"context"
 
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/claudecode"
+	"github.com/agentcompact/agentcompact/wire/codex"
 	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
@@ -13,6 +15,8 @@ import (
 func All() []wire.Codec {
 	return []wire.Codec{
 		openaichat.Codec{},
+		claudecode.Codec{},
+		codex.Codec{},
 	}
 }
 
