@@ -24,7 +24,7 @@ type mention struct {
 	by            uint8
 	item          int32 // the newest item that has it, from 1
 	call          int32 // the newest item that calls with it
-	first         int32
+	names         int32 // occurrences as the name of an argument
 	rank          int32 // from 1 when chosen
 	fact          int32 // the best snippet, from 1
 	value         float32
