@@ -179,7 +179,7 @@ func (w *world) newEngine() (*engine.Engine, error) {
 	}
 	policy := engine.Policy{
 		ThresholdRatio: p.TriggerRatio, ReserveOutput: p.ReserveOutput, MinGain: -1, MaxSummaryTokens: p.MaxSummaryTokens,
-		ResultCap: p.ToolResultCapTokens, CheckpointRatio: 1, CheckpointTokens: unbounded,
+		ResultCap: p.ToolResultCapTokens,
 	}
 	if p.TriggerTokens != nil {
 		policy.ThresholdTokens = max(*p.TriggerTokens, 1)
@@ -221,18 +221,14 @@ const (
 
 // setTail sets the wanted tail.
 func setTail(to *engine.Policy, p *Policy) {
-	if n := p.KeepRecentMessages; n != nil {
-		to.RetainMessages = *n
-		if *n == 0 {
-			to.RetainTokens = -1
-		}
+	messages, tokens := p.KeepRecentMessages, p.KeepRecentTokens
+	if messages != nil {
+		to.RetainMessages = *messages
 	}
-	if n := p.KeepRecentTokens; n != nil {
-		to.RetainTokens = *n
-		if *n == 0 {
-			to.RetainTokens = -1
-		}
+	if tokens != nil {
+		to.RetainTokens = *tokens
 	}
+	to.NoTail = (messages != nil || tokens != nil) && to.RetainMessages == 0 && to.RetainTokens == 0
 }
 
 func (w *world) newSummarizer(redactor *summarize.Redactor) (summarize.Summarizer, error) {
