@@ -49,7 +49,7 @@ func Select(items []Item, p Policy) (start, end int, ok bool) {
 	}
 	end = limit
 	if p.TailTokens >= 0 {
-		end = min(end, tokenCut(items, p.TailTokens, limit))
+		end = min(end, tokenCut(items, p.TailTokens))
 	}
 	if p.TailMessages > 0 {
 		end = min(end, max(0, n-p.TailMessages))
@@ -77,7 +77,7 @@ func Select(items []Item, p Policy) (start, end int, ok bool) {
 
 // tokenCut returns the first balanced cut whose tail is within the budget, else
 // the one before the newest unit.
-func tokenCut(items []Item, budget, limit int) int {
+func tokenCut(items []Item, budget int) int {
 	n := len(items)
 	cut, sum := -1, 0
 	for i := n - 1; i >= 0; i-- {
@@ -88,8 +88,8 @@ func tokenCut(items []Item, budget, limit int) int {
 			cut = i
 		}
 	}
-	if cut < 0 || cut > limit {
-		cut = before(items, min(limit, n-1))
+	if cut < 0 {
+		cut = before(items, n-1)
 	}
 	return cut
 }
