@@ -71,7 +71,7 @@ func wholeUnits(st *state, seqs []Seq) []Seq {
 			continue
 		}
 		heads := []int{p}
-		results := st.nodes[p].meta.results
+		results := st.nodes.at(p).meta.results
 		for i, id := range results {
 			// Earlier results of the message use calls up.
 			if h, ok := st.callFor(p, id, count(results[:i], id)); ok {
@@ -79,9 +79,9 @@ func wholeUnits(st *state, seqs []Seq) []Seq {
 			}
 		}
 		for _, h := range heads {
-			add(st.nodes[h].Seq)
+			add(st.nodes.at(h).Seq)
 			for _, r := range st.answersTo(h) {
-				add(st.nodes[r].Seq)
+				add(st.nodes.at(r).Seq)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func count(ids []string, id string) int {
 // nearest call before it.
 func (st *state) callFor(p int, id string, used int) (int, bool) {
 	for i := p - 1; i >= 0; i-- {
-		m := st.nodes[i].meta
+		m := st.nodes.at(i).meta
 		if len(m.calls) > 0 {
 			n := count(m.calls, id)
 			if n > used {
@@ -122,7 +122,7 @@ func (st *state) callFor(p int, id string, used int) (int, bool) {
 // answersTo returns the positions of the results that answer calls of the
 // message at position p.
 func (st *state) answersTo(p int) []int {
-	calls := st.nodes[p].meta.calls
+	calls := st.nodes.at(p).meta.calls
 	if len(calls) == 0 {
 		return nil
 	}
@@ -133,8 +133,8 @@ func (st *state) answersTo(p int) []int {
 		open[id]++
 	}
 	var out []int
-	for i := p + 1; i < len(st.nodes) && left > 0; i++ {
-		m := st.nodes[i].meta
+	for i := p + 1; i < st.nodes.len() && left > 0; i++ {
+		m := st.nodes.at(i).meta
 		for _, id := range m.results {
 			switch {
 			case later[id] > 0:
@@ -158,9 +158,9 @@ func (st *state) answersTo(p int) []int {
 
 // openCalls returns the ids of the calls at position p that have no result.
 func (st *state) openCalls(p int) []string {
-	calls := slices.Clone(st.nodes[p].meta.calls)
+	calls := slices.Clone(st.nodes.at(p).meta.calls)
 	for _, r := range st.answersTo(p) {
-		results := st.nodes[r].meta.results
+		results := st.nodes.at(r).meta.results
 		for k, id := range results {
 			if h, ok := st.callFor(r, id, count(results[:k], id)); ok && h == p {
 				i := slices.Index(calls, id)
@@ -198,11 +198,11 @@ func (st *state) settle(e *Event) {
 		return
 	}
 	for i, id := range e.meta.results {
-		p, ok := st.callFor(len(st.nodes), id, count(e.meta.results[:i], id))
+		p, ok := st.callFor(st.nodes.len(), id, count(e.meta.results[:i], id))
 		if !ok {
 			continue
 		}
-		node := st.nodes[p].Seq
+		node := st.nodes.at(p).Seq
 		if _, said := st.calls[callKey{node, id}]; said {
 			calls := maps.Clone(st.calls)
 			delete(calls, callKey{node, id})

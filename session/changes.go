@@ -44,7 +44,7 @@ func (v View) ChangeSince(gen uint64, length int) (Change, bool) {
 	}
 	if tail = min(tail, length-head); tail == 0 && head < length {
 		// Everything behind the head is new, appended nodes included.
-		return Change{At: head, Removed: length - head, Added: len(st.nodes) - head}, true
+		return Change{At: head, Removed: length - head, Added: st.nodes.len() - head}, true
 	}
 	return Change{At: head, Removed: length - head - tail, Added: end - tail - head}, true
 }

@@ -123,7 +123,7 @@ func sameResults(st *state, b *Replace) error {
 	if err != nil || b.Message.Role != RoleTool || b.Start != b.End {
 		return nil // the fold says what is wrong
 	}
-	old, err := st.log[st.nodes[p].Seq].Message()
+	old, err := st.log[st.nodes.at(p).Seq].Message()
 	if err != nil {
 		return err
 	}

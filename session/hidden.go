@@ -16,7 +16,7 @@ func (st *state) shadowedBy(seq Seq) Seq {
 	st.hidden.once.Do(func() {
 		by := make(map[Seq]Seq)
 		var open []Seq
-		for _, n := range st.nodes {
+		for _, n := range st.nodes.slice(0, st.nodes.len()) {
 			if n.meta.repl != nil {
 				open = append(open, n.Seq)
 			}

@@ -63,8 +63,8 @@ func noteLate(st *state, m *Message) error {
 }
 
 func (st *state) late(id string, used int) bool {
-	if p, ok := st.callFor(len(st.nodes), id, used); ok {
-		return st.calls[callKey{st.nodes[p].Seq, id}] == CallAbandoned
+	if p, ok := st.callFor(st.nodes.len(), id, used); ok {
+		return st.calls[callKey{st.nodes.at(p).Seq, id}] == CallAbandoned
 	}
 	// No open call: late if the call was made once and is hidden, a duplicate
 	// or an orphan otherwise.

@@ -124,6 +124,7 @@ func checked(t *rapid.T, s *session.Session) {
 }
 
 func TestSessionIsItsLog(t *testing.T) {
+	session.SmallChunks(t, 5)
 	dir := t.TempDir()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {

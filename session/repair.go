@@ -42,8 +42,8 @@ func repair(st *state) ([]Body, error) {
 		if !st.stepped {
 			from = st.turnSeq // the host does not mark steps
 		}
-		for p := len(st.nodes) - 1; p >= 0 && from != NoSeq; p-- {
-			n := st.nodes[p]
+		for p := st.nodes.len() - 1; p >= 0 && from != NoSeq; p-- {
+			n := st.nodes.at(p)
 			if n.Seq < from || n.meta.repl != nil {
 				continue
 			}

@@ -38,7 +38,7 @@ func (e *ShadowedError) Unwrap() error { return ErrNotOnSurface }
 type Node struct {
 	Seq    Seq
 	Tokens int32
-	cum    int64 // tokens up to and with this node
+	cum    int64 // tokens of its chunk up to and with this node
 	meta   *meta
 }
 
@@ -69,13 +69,13 @@ type callKey struct {
 // is copied on write.
 type state struct {
 	log   []*Event
-	nodes []Node
+	nodes nodeList
 	pos   []int32 // position on the surface by seq, -1 when not on it
 	gen   uint64
 	// changes ends with what the last step of gen did.
 	changes *changes
-	// own says that nodes and pos are shared with nobody yet, so that a replay
-	// can change them in place.
+	// own says that pos is shared with nobody yet, so that a replay can change
+	// it in place.
 	own bool
 
 	hidden *hiddenIndex // who hides what; made when it is asked for
@@ -113,10 +113,7 @@ func newState() *state {
 }
 
 func (st *state) total() int64 {
-	if n := len(st.nodes); n > 0 {
-		return st.nodes[n-1].cum
-	}
-	return 0
+	return st.nodes.before(st.nodes.len())
 }
 
 // position returns where seq stands on the surface.
@@ -164,8 +161,8 @@ func (st *state) step(e *Event, cfg *config) error {
 		if len(e.meta.results) > 0 {
 			st.settle(e)
 		}
-		st.pos[e.Seq] = int32(len(st.nodes))
-		st.nodes = append(st.nodes, Node{Seq: e.Seq, Tokens: e.meta.tokens, cum: st.total() + int64(e.meta.tokens), meta: e.meta})
+		st.pos[e.Seq] = int32(st.nodes.len())
+		st.nodes.append(Node{Seq: e.Seq, Tokens: e.meta.tokens, meta: e.meta})
 		if len(st.pins) > pins {
 			st.widenPins()
 		}
@@ -258,7 +255,7 @@ func (st *state) setUsage(seq Seq, b *Usage) error {
 	if err != nil {
 		return nil // the reply is not visible any more: it describes nothing
 	}
-	u := &usageAnchor{Usage: *b, seq: seq, gen: st.gen, envelope: st.envelopeSeq, surface: st.nodes[p].cum}
+	u := &usageAnchor{Usage: *b, seq: seq, gen: st.gen, envelope: st.envelopeSeq, surface: st.nodes.before(p + 1)}
 	if n := len(st.ops); st.envelopeSeq > b.Node || n > 0 && st.ops[n-1] > b.Node {
 		u.envelope = stale // the request was another one
 	}

@@ -10,39 +10,32 @@ import (
 
 // splice puts nodes in the place of [at, at+removed).
 func (st *state) splice(at, removed int, nodes []Node) {
-	old := st.nodes
-	size := len(old) - removed + len(nodes)
-	gone := old[at : at+removed]
 	if !st.own {
-		pos := make([]int32, len(st.pos), len(st.pos)+len(st.pos)/8+16)
-		copy(pos, st.pos)
-		st.pos = pos
-	}
-	for _, n := range gone {
-		st.pos[n.Seq] = -1
-	}
-	var out []Node
-	if st.own {
-		out = slices.Replace(old, at, at+removed, nodes...)
-	} else {
-		out = make([]Node, size, size+size/8+16)
-		copy(out, old[:at])
-		copy(out[at:], nodes)
-		copy(out[at+len(nodes):], old[at+removed:])
+		st.pos = append(make([]int32, 0, len(st.pos)+len(st.pos)/8+16), st.pos...)
 		st.own = true
 	}
-	var cum int64
-	if at > 0 {
-		cum = out[at-1].cum
-	}
 	pos := st.pos
-	for i := at; i < len(out); i++ {
-		n := &out[i]
-		cum += int64(n.Tokens)
-		n.cum = cum
-		pos[n.Seq] = int32(i)
+	for _, n := range st.nodes.slice(at, at+removed) {
+		pos[n.Seq] = -1
 	}
-	st.nodes = out
+	st.nodes = st.nodes.splice(at, removed, nodes)
+	end := st.nodes.len()
+	if removed == len(nodes) {
+		end = at + removed // nothing moves
+	}
+	for i := at; i < end; {
+		part := st.nodes.tail
+		if i < st.nodes.base {
+			c := st.nodes.find(i)
+			part = c.nodes[i-c.base:]
+		} else {
+			part = part[i-st.nodes.base:]
+		}
+		for k := range part {
+			pos[part[k].Seq] = int32(i + k)
+		}
+		i += len(part)
+	}
 	st.gen++
 	st.changes = &changes{Change{At: at, Removed: removed, Added: len(nodes)}, st.changes}
 	st.hidden = new(hiddenIndex)
@@ -82,7 +75,7 @@ func (st *state) replace(e *Event) error {
 	if start > end {
 		return fmt.Errorf("replace: %w: event %d stands after event %d", ErrReversed, m.start, m.end)
 	}
-	span := st.nodes[start : end+1]
+	span := st.nodes.slice(start, end+1)
 	keep := make(map[Seq]bool, len(m.keep))
 	for _, s := range m.keep {
 		keep[s] = true
@@ -154,19 +147,19 @@ func (st *state) restore(seq Seq, b *Restore) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	m := st.nodes[at].meta.repl
+	m := st.nodes.at(at).meta.repl
 	if m == nil {
 		return fmt.Errorf("restore: event %d replaced nothing", b.Node)
 	}
-	if err := st.guard(st.nodes[at]); err != nil {
+	if err := st.guard(*st.nodes.at(at)); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	// Kept nodes that still stand right behind the replacement go back to their
 	// places; those that moved or were hidden since stay as they are.
 	removed := 1
 	behind := make(map[Seq]bool)
-	for at+removed < len(st.nodes) && slices.Contains(m.keep, st.nodes[at+removed].Seq) {
-		behind[st.nodes[at+removed].Seq] = true
+	for at+removed < st.nodes.len() && slices.Contains(m.keep, st.nodes.at(at+removed).Seq) {
+		behind[st.nodes.at(at+removed).Seq] = true
 		removed++
 	}
 	var nodes []Node
@@ -199,7 +192,7 @@ func (st *state) redo(seq Seq, b *Redo) error {
 			err = fmt.Errorf("event %d does not stand behind event %d any more", s, m.run[i-1])
 		}
 		if err == nil && !slices.Contains(m.keep, s) {
-			err = st.guard(st.nodes[p])
+			err = st.guard(*st.nodes.at(p))
 		}
 		if err != nil {
 			return fmt.Errorf("redo: %w", err)
@@ -229,7 +222,7 @@ func (st *state) rewind(seq Seq, b *Rewind) error {
 	}
 	// Keep the common head, so that readers see a small change.
 	at := 0
-	for at < len(seqs) && at < len(st.nodes) && seqs[at] == st.nodes[at].Seq {
+	for at < len(seqs) && at < st.nodes.len() && seqs[at] == st.nodes.at(at).Seq {
 		at++
 	}
 	nodes := make([]Node, 0, len(seqs)-at)
@@ -238,7 +231,7 @@ func (st *state) rewind(seq Seq, b *Rewind) error {
 		nodes = append(nodes, st.nodeOf(s))
 		back[s] = true
 	}
-	for _, n := range st.nodes[at:] {
+	for _, n := range st.nodes.slice(at, st.nodes.len()) {
 		if back[n.Seq] {
 			continue
 		}
@@ -246,7 +239,7 @@ func (st *state) rewind(seq Seq, b *Rewind) error {
 			return fmt.Errorf("rewind: %w", err)
 		}
 	}
-	st.splice(at, len(st.nodes)-at, nodes)
+	st.splice(at, st.nodes.len()-at, nodes)
 	st.operated(seq)
 	return nil
 }

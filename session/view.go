@@ -21,16 +21,16 @@ func (v View) state() *state {
 }
 
 // Len returns the number of messages on the surface.
-func (v View) Len() int { return len(v.state().nodes) }
+func (v View) Len() int { return v.state().nodes.len() }
 
 // Node returns the i-th entry of the surface.
-func (v View) Node(i int) Node { return v.state().nodes[i] }
+func (v View) Node(i int) Node { return *v.state().nodes.at(i) }
 
 // Message returns the i-th message of the surface. It is shared and must not
 // be modified. The error says why a payload could not be read from the store.
 func (v View) Message(i int) (*Message, error) {
 	st := v.state()
-	return st.log[st.nodes[i].Seq].Message()
+	return st.log[st.nodes.at(i).Seq].Message()
 }
 
 // Messages returns the messages of the surface in order.
@@ -103,15 +103,11 @@ func (v View) Backward() iter.Seq[*Event] {
 // Tokens returns the price of the positions from start up to, not including,
 // end. It costs O(1).
 func (v View) Tokens(start, end int) int {
-	nodes := v.state().nodes
+	nodes := &v.state().nodes
 	if start >= end {
 		return 0
 	}
-	t := nodes[end-1].cum
-	if start > 0 {
-		t -= nodes[start-1].cum
-	}
-	return int(t)
+	return int(nodes.before(end) - nodes.before(start))
 }
 
 // SurfaceTokens returns the price of the whole surface. It costs O(1).
@@ -232,8 +228,8 @@ func (v View) ShadowedBy(seq Seq) Seq { return v.state().shadowedBy(seq) }
 // Fit returns how many positions from the head cost at most so many tokens
 // together. It costs O(log n).
 func (v View) Fit(tokens int) int {
-	nodes := v.state().nodes
-	return sort.Search(len(nodes), func(i int) bool { return nodes[i].cum > int64(tokens) })
+	nodes := &v.state().nodes
+	return sort.Search(nodes.len(), func(i int) bool { return nodes.before(i+1) > int64(tokens) })
 }
 
 // SurfaceAt returns the seqs that were on the surface right after event seq;
