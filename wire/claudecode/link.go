@@ -14,7 +14,7 @@ const none = -1
 // and follow what they preserve. It bounds the work on hostile files.
 const maxBoundaries = 64
 
-// maxEqual is how many records of one uuid are told apart.
+// maxEqual is how many earlier records of its uuid a record is compared with.
 const maxEqual = 64
 
 // chat is one conversation of a file: the main one or a side chain. Indexes are
@@ -31,6 +31,7 @@ type chat struct {
 	byUUID  map[string][]int
 	removed map[string]bool
 	dropped []bool // exact copies of an earlier record
+	leaves  []int  // the last record before each that a chain can end at
 
 	// lastBoundary is the newest compaction that is in force, 0 when none is.
 	lastBoundary int
@@ -44,17 +45,19 @@ type chat struct {
 func newChat(recs []*record, side bool) *chat {
 	c := &chat{recs: recs, side: side, over: map[int]int{}, splice: map[int]int{}, byUUID: map[string][]int{}, removed: map[string]bool{}}
 	c.dropped = make([]bool, len(recs))
+	c.leaves = make([]int, len(recs)+1)
+	c.leaves[0] = none
 	for i, r := range recs {
 		if r.uuid != "" {
 			list := c.byUUID[r.uuid]
-			c.dropped[i] = slices.ContainsFunc(list, func(k int) bool { return bytes.Equal(recs[k].raw, r.raw) })
-			if !c.dropped[i] {
-				// Many equal ids identify nothing: remember the newest few.
-				if len(list) >= maxEqual {
-					list = append(list[:0], list[1:]...)
-				}
+			same := func(k int) bool { return bytes.Equal(recs[k].raw, r.raw) }
+			if c.dropped[i] = slices.ContainsFunc(list[max(len(list)-maxEqual, 0):], same); !c.dropped[i] {
 				c.byUUID[r.uuid] = append(list, i)
 			}
+		}
+		c.leaves[i+1] = c.leaves[i]
+		if r.canEnd() && !c.dropped[i] {
+			c.leaves[i+1] = i
 		}
 		for _, u := range r.removes {
 			c.removed[u] = true
@@ -229,14 +232,7 @@ func (c *chat) path(leaf int) []int {
 }
 
 // leaf returns the last record before end that a chain can end at.
-func (c *chat) leaf(end int) int {
-	for i := end - 1; i >= 0; i-- {
-		if c.recs[i].canEnd() && !c.dropped[i] {
-			return i
-		}
-	}
-	return none
-}
+func (c *chat) leaf(end int) int { return c.leaves[end] }
 
 // group is one message of the model or one record of another kind, with the
 // indexes of its records in the order of the file.
