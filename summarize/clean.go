@@ -157,6 +157,12 @@ func unwrapSummary(s string) string {
 	if i := lastClose(before); i >= 0 {
 		before = strings.TrimSpace(before[i:])
 	}
+	if onlyTags(after) {
+		after = ""
+	}
+	if onlyTags(before) {
+		before = ""
+	}
 	out := "Summary:\n" + strings.TrimSpace(inner)
 	if before != "" {
 		out = before + "\n\n" + out
@@ -166,6 +172,11 @@ func unwrapSummary(s string) string {
 	}
 	return out
 }
+
+var anyTag = regexp.MustCompile(`</?[A-Za-z][^<>]*>`)
+
+// onlyTags reports whether nothing is left of a text without its tags.
+func onlyTags(s string) bool { return strings.TrimSpace(anyTag.ReplaceAllString(s, "")) == "" }
 
 func lastClose(s string) int {
 	at := -1

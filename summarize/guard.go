@@ -2,6 +2,7 @@ package summarize
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -43,7 +44,7 @@ type Verdict struct {
 }
 
 // unverified marks a literal that the span does not have.
-const unverified = " [unverified]"
+const unverified = "not in the record"
 
 // Guard judges a summary without a model: it is cleaned and defused, and must
 // be complete, of the asked form, no longer than allowed, smaller than what it
@@ -192,26 +193,27 @@ func markInvented(text string, req *Request, v *Verdict) string {
 	for _, it := range req.Items {
 		eachText(it.Message, func(_ string, s string) { find(s) })
 	}
-	var out strings.Builder
-	last := 0
-	for i := 0; ; {
-		a, b := nextLiteral(text, i)
-		if a < 0 {
-			break
+	// The mark stands at the end of the line: inside it would tear what the
+	// line says.
+	lines := strings.Split(text, "\n")
+	for n, line := range lines {
+		var bad []string
+		for i := 0; ; {
+			a, b := nextLiteral(line, i)
+			if a < 0 {
+				break
+			}
+			i = b
+			if lit := line[a:b]; !want[lit] && !slices.Contains(bad, lit) {
+				bad = append(bad, lit)
+			}
 		}
-		i = b
-		if want[text[a:b]] {
-			continue
+		v.Invented = append(v.Invented, bad...)
+		if len(bad) > 0 && !strings.Contains(line, unverified) {
+			lines[n] = line + " (" + unverified + ": " + strings.Join(bad, ", ") + ")"
 		}
-		v.Invented = append(v.Invented, text[a:b])
-		out.WriteString(text[last:b])
-		if !strings.HasPrefix(text[b:], unverified) {
-			out.WriteString(unverified)
-		}
-		last = b
 	}
-	out.WriteString(text[last:])
-	return out.String()
+	return strings.Join(lines, "\n")
 }
 
 // eachText calls f for every text of a message with who wrote it: user,

@@ -44,6 +44,9 @@ type Quote struct {
 	// Cut says that a middle part of a long text is left out; the seq leads to
 	// it.
 	Cut bool `json:"cut,omitempty"`
+	// Ref says that Text is only the beginning, for storing: see
+	// [Ledger.Stored].
+	Ref bool `json:"ref,omitempty"`
 }
 
 // Plan is a todo list or plan as it was last written.

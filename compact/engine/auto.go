@@ -155,11 +155,13 @@ func (e *Engine) shrinkTail(ctx context.Context, agent compact.Agent, threshold 
 
 func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
 	s := agent.Session
-	newest := tail{tokens: 0}
-	if d.policy.RetainMessages > 0 && d.policy.RetainTokens == 0 {
-		newest = tail{tokens: -1, messages: d.policy.RetainMessages}
-		if _, err := choose(s.View(), newest, 0, nil); err != nil {
-			newest = tail{tokens: 0}
+	// Only the newest unit has to stay; the tail that is counted in messages
+	// stays where that leaves something to fold.
+	wanted := d.policy.tail(d.base())
+	newest := tail{tokens: 0, prompt: wanted.prompt}
+	if wanted.tokens < 0 && wanted.messages > 0 {
+		if _, err := choose(s.View(), wanted, 0, nil); err == nil {
+			newest = wanted
 		}
 	}
 	if !e.opts.Prune.Off {
@@ -171,40 +173,47 @@ func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, 
 		}
 		out.Pruned = append(out.Pruned, pruned...)
 	}
-	// The window is the only mark; without one any reduction is worth a try.
-	limit := 0
-	if d.window > 0 {
-		limit = d.window - min(d.policy.ReserveOutput, d.window/2)
-		sp, err := choose(s.View(), newest, 0, nil)
-		if left := remaining(s.View(), sp); left+minimumCheckpoint >= limit {
-			pruned, perr := e.shrinkTail(ctx, agent, limit, sp)
-			if perr != nil {
-				return perr
-			}
-			out.Pruned = append(out.Pruned, pruned...)
-			if err != nil && len(pruned) > 0 {
-				return nil
-			}
-			if left = remaining(s.View(), sp); left+minimumCheckpoint >= limit {
-				limit = 0 // it cannot be reached: reduce what can be reduced
-			}
+	sp, err := choose(s.View(), newest, 0, nil)
+	limit := d.overflowLimit()
+	if limit > 0 && remaining(s.View(), sp)+minimumCheckpoint >= limit {
+		pruned, perr := e.shrinkTail(ctx, agent, limit, sp)
+		if perr != nil {
+			return perr
 		}
-	} else if _, err := choose(s.View(), newest, 0, nil); err != nil {
+		out.Pruned = append(out.Pruned, pruned...)
+		if len(pruned) > 0 && total(s.View()) < limit {
+			return nil
+		}
+		sp, err = choose(s.View(), newest, 0, nil)
+		if remaining(s.View(), sp)+minimumCheckpoint >= limit {
+			limit = 0 // it cannot be reached: reduce what can be reduced
+		}
+	}
+	if err != nil {
+		// Nothing can be folded: the newest results are what is left.
 		pruned, perr := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
 			return e.oversized(s, v, v.Len(), e.opts.Prune.OversizedTokens)
 		})
 		out.Pruned = append(out.Pruned, pruned...)
-		if perr != nil {
+		if perr != nil || len(pruned) > 0 {
 			return perr
 		}
-		if len(pruned) > 0 {
-			return nil
-		}
+		return err
 	}
-	var err error
 	out.Result, err = e.attempt(ctx, agent, job{
 		trigger: compact.ContextOverflow, limit: limit,
 		choose: func(v session.View) (span, error) { return choose(v, newest, 0, nil) },
 	})
 	return err
+}
+
+// overflowLimit is what the session should be below after an overflow: the
+// threshold of pressure, or the window where there is none; 0 when neither is
+// known.
+func (d decision) overflowLimit() int {
+	limit := d.policy.threshold(d.window)
+	if d.window > 0 && (limit == 0 || d.window < limit) {
+		limit = d.window
+	}
+	return limit
 }

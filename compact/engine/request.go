@@ -96,7 +96,17 @@ func recorded(v session.View, h compact.History, n session.Node, m *session.Mess
 	if len(sum.Ledger) == 0 || json.Unmarshal(sum.Ledger, &ledger) != nil {
 		return sum.Text, nil
 	}
-	return sum.Text, &ledger
+	return sum.Text, ledger.Filled(func(q session.Seq) *session.Message {
+		ev, err := v.Event(q)
+		if err != nil {
+			return nil
+		}
+		m, err := ev.Message()
+		if err != nil {
+			return nil
+		}
+		return m
+	})
 }
 
 // original returns the message that a pruned one stands for, and m for any

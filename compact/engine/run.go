@@ -224,7 +224,7 @@ func (a *attempt) commit(ctx context.Context, c *checkpoint) (*compact.Result, e
 		return nil, err
 	}
 	s := a.agent.Session
-	ledger, err := json.Marshal(c.ledger)
+	ledger, err := json.Marshal(c.ledger.Stored())
 	if err != nil {
 		return nil, fail(compact.CommitFailed, "encode ledger: %v", err)
 	}

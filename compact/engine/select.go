@@ -139,6 +139,10 @@ func choose(v session.View, t tail, tgt target.Target, extra []session.Seq) (spa
 	return spanOf(v, x, from+start, from+end, extra)
 }
 
+// attachmentRoom is how much more a prompt with pictures or files may have:
+// they cannot be quoted in a checkpoint.
+const attachmentRoom = 3
+
 // runningPrompt returns the prompt of the newest turn, as far as it has at most
 // limit tokens: what the agent is at must stay before its eyes.
 func runningPrompt(v session.View, limit int) []session.Seq {
@@ -147,7 +151,7 @@ func runningPrompt(v session.View, limit int) []session.Seq {
 		return nil
 	}
 	var out []session.Seq
-	sum := 0
+	sum, attached := 0, false
 	for i := turns[len(turns)-1].Start; i < v.Len(); i++ {
 		n := v.Node(i)
 		if n.Role() != session.RoleUser || n.Source().Kind != session.SourceUser {
@@ -155,8 +159,15 @@ func runningPrompt(v session.View, limit int) []session.Seq {
 		}
 		sum += int(n.Tokens)
 		out = append(out, n.Seq)
+		if m, err := v.Message(i); err == nil {
+			for _, p := range m.Parts {
+				if _, text := p.(session.Text); !text {
+					attached = true
+				}
+			}
+		}
 	}
-	if sum > limit {
+	if sum > limit && !(attached && sum <= attachmentRoom*limit) {
 		return nil
 	}
 	return out
