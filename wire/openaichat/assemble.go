@@ -25,7 +25,7 @@ type assembler struct {
 	messages []*session.Message
 	pairs    *toolpairing.Index
 	opts     RequestOptions
-	ids      map[string]bool // in use on the wire
+	ids      map[string]int // in use on the wire; with the number to try next
 	items    []item
 	report   Report
 }

@@ -176,7 +176,7 @@ func leading(m *session.Message) bool {
 
 // build makes the request; base is added to all positions of the report.
 func build(v session.View, base int, opts *RequestOptions) (*Request, error) {
-	a := &assembler{v: v, base: base, pairs: toolpairing.Of(v), ids: make(map[string]bool)}
+	a := &assembler{v: v, base: base, pairs: toolpairing.Of(v), ids: make(map[string]int)}
 	if opts != nil {
 		a.opts = *opts
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
@@ -385,4 +386,18 @@ func prefixes(t *testing.T, c *wire.Conversation) {
 		}
 		before = r.Messages
 	}
+}
+
+// An id that is used again and again costs no more each time.
+func TestRequestReusedIDs(t *testing.T) {
+	a := &assembler{ids: make(map[string]int)}
+	seen := make(map[string]bool)
+	start := time.Now()
+	for range 200_000 { // trying every number from 2 on would take minutes
+		id := a.wireID("c")
+		require.False(t, seen[id])
+		require.True(t, validID(id))
+		seen[id] = true
+	}
+	assert.Less(t, time.Since(start), 20*time.Second)
 }

@@ -42,11 +42,13 @@ func (a *assembler) wireID(id string) string {
 		base = "call_" + hex.EncodeToString(sum[:8])
 	}
 	out := base
-	for n := 2; a.ids[out]; n++ {
+	n := max(2, a.ids[base])
+	for ; a.ids[out] > 0; n++ {
 		suffix := "_" + strconv.Itoa(n)
 		out = base[:min(len(base), maxID-len(suffix))] + suffix
 	}
-	a.ids[out] = true
+	a.ids[base] = n
+	a.ids[out] = max(1, a.ids[out])
 	return out
 }
 
