@@ -271,10 +271,15 @@ func (s *Store) fail(err error) {
 
 // write puts the group into the file, or takes back what it can.
 func (s *Store) write(g *group, at place, durable int64) (int64, error) {
-	buf := make([]byte, 0, len(g.buf)+len(g.lines)*(trailer+64))
+	start := at.off
 	if at.off == 0 {
-		buf = appendHeader(buf, s.opts.Now())
+		n, err := s.writeHeader()
+		if err != nil {
+			return 0, s.takeBack(at.off, err)
+		}
+		start = n
 	}
+	buf := make([]byte, 0, len(g.buf)+len(g.lines)*(trailer+64))
 	events := g.buf
 	for i, l := range g.lines {
 		if i > 0 {
@@ -283,24 +288,42 @@ func (s *Store) write(g *group, at place, durable int64) (int64, error) {
 		buf = appendLine(buf, events[:l.size], l.left, durable)
 		events = events[l.size:]
 	}
-	_, err := s.f.WriteAt(buf, at.off)
+	_, err := s.f.WriteAt(buf, start)
 	if err != nil {
 		err = fmt.Errorf("write %s: %w", s.path, err)
 	} else if s.opts.SyncEvery == 0 {
-		if err = s.f.Sync(); err == nil && at.off == 0 {
-			err = s.fs.SyncDir(filepath.Dir(s.path))
-		}
-		if err != nil {
+		if err = s.f.Sync(); err != nil {
 			err = fmt.Errorf("sync %s: %w", s.path, err)
 		}
 	}
 	if err != nil {
-		if terr := s.f.Truncate(at.off); terr != nil {
-			err = fmt.Errorf("%w (and taking it back failed: %v)", err, terr)
-		}
-		return 0, err
+		return 0, s.takeBack(at.off, err)
 	}
-	return int64(len(buf)), nil
+	return start - at.off + int64(len(buf)), nil
+}
+
+// takeBack cuts off what a failed write may have left.
+func (s *Store) takeBack(off int64, err error) error {
+	if terr := s.f.Truncate(off); terr != nil {
+		return fmt.Errorf("%w (and taking it back failed: %v)", err, terr)
+	}
+	return err
+}
+
+// writeHeader writes the header and makes it and the name of the file durable,
+// whatever SyncEvery says: a file without a header is no session file.
+func (s *Store) writeHeader() (int64, error) {
+	h := appendHeader(nil, s.opts.Now())
+	if _, err := s.f.WriteAt(h, 0); err != nil {
+		return 0, fmt.Errorf("write %s: %w", s.path, err)
+	}
+	if err := s.f.Sync(); err != nil {
+		return 0, fmt.Errorf("sync %s: %w", s.path, err)
+	}
+	if err := s.fs.SyncDir(filepath.Dir(s.path)); err != nil {
+		return 0, fmt.Errorf("sync the directory of %s: %w", s.path, err)
+	}
+	return int64(len(h)), nil
 }
 
 // syncLate is the sync that follows an append with SyncEvery.

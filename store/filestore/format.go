@@ -25,7 +25,8 @@ import (
 // of these marks is a torn write. event is the encoding of package session,
 // with seqs contiguous from 0. crc is the CRC-32C (Castagnoli), in lower-case
 // hex, of all bytes of the line before ,"crc". Nothing is ever written between
-// lines, and nothing but a torn end is ever removed.
+// lines, and nothing but a torn end is ever removed. A file that is empty, or
+// ends within the header, or consists of a few NUL bytes, has no events yet.
 
 // FormatVersion is the version of the file format that this package writes.
 const FormatVersion = 1
@@ -53,6 +54,9 @@ func appendHeader(dst []byte, created time.Time) []byte {
 // file. It returns the length of the header, or 0 when the file ends within
 // one.
 func parseHeader(name string, b []byte) (int, error) {
+	if len(b) <= maxHeader && len(bytes.Trim(b, "\x00")) == 0 {
+		return 0, nil // the file was made longer before its bytes arrived
+	}
 	if n := min(len(b), len(headerStart)); string(b[:n]) != headerStart[:n] {
 		return 0, &FormatError{Path: name}
 	}
