@@ -60,8 +60,12 @@ func (e extract) Collect(ctx context.Context) (*Summary, error) {
 				goal = firstLine(text)
 			}
 		}
-		if m.Role == session.RoleAssistant && text != "" {
-			state = firstLine(text)
+		if m.Role == session.RoleAssistant {
+			if line := firstLine(text); line != "" {
+				state = line
+			} else if c := lastCall(m); c != "" {
+				state = c
+			}
 		}
 	}
 	var b strings.Builder
@@ -77,6 +81,17 @@ func (e extract) Collect(ctx context.Context) (*Summary, error) {
 		b.WriteString(part)
 	}
 	return &Summary{Text: strings.TrimSpace(b.String()), Prompt: "extractive/1"}, nil
+}
+
+// lastCall names the last call of a message that says nothing else.
+func lastCall(m *session.Message) string {
+	out := ""
+	for _, p := range m.Parts {
+		if c, ok := p.(session.ToolCall); ok {
+			out = "called " + c.Name + " " + head(c.Arguments, 300)
+		}
+	}
+	return out
 }
 
 func firstLine(s string) string {
