@@ -35,7 +35,7 @@ func TestVersion1(t *testing.T) {
 	require.NoError(t, err)
 	m, err = e.Message()
 	require.NoError(t, err)
-	require.Equal(t, "not \xff valid\n", m.Text()[:13])
+	require.Equal(t, "not \xff valid\n", m.Text()[:12])
 	_, err = s.Append(t.Context(), session.UserText("x"))
 	require.ErrorIs(t, err, ErrReadOnly)
 }
