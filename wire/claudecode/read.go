@@ -176,10 +176,20 @@ func (f *file) conversation(c *chat) *wire.Conversation {
 	return conv
 }
 
-// title names a side chain by its first words, and notes what was bridged.
+// title names a side chain by its first words, and notes what was bridged and
+// left out.
 func (f *file) title(c *chat, conv *wire.Conversation) {
 	if c.bridged > 0 {
 		f.note("%d records name a parent that is not in the file; each was taken to continue the record before it", c.bridged)
+	}
+	left := 0
+	for _, r := range c.recs {
+		if r.typ == typeAttachment && r.kind == kindNone {
+			left++
+		}
+	}
+	if left > 0 {
+		f.note("%d attachments do not tell what the model was sent and were left out", left)
 	}
 	if !c.side {
 		return

@@ -239,6 +239,15 @@ assistant(claude-code synthetic): No response requested.`, 0},
 user(user): go
 assistant(model): whole
 user(user): more`, 2},
+		{"a retracted id that several records have names none of them", []obj{
+			user("x", "", "one"),
+			user("x", "x", "two"),
+			rec("system", "s1", "x").with("retractedMessageUuids", []string{"x"}),
+			user("u2", "s1", "more"),
+		}, `
+user(user): one
+user(user): two
+user(user): more`, 0},
 		{"drifted records", []obj{
 			user("u1", "", "go"),
 			rec("user", "u2", "u1").with("message", "error"),

@@ -9,9 +9,9 @@
 // less turns that were rolled back. An older compaction without replacement
 // history is rebuilt the way the agent does: the injected messages at the
 // beginning, the newest 20,000 tokens of what the user typed, the summary. Of
-// the events only token counts, rollbacks and nothing else are looked at; in
-// particular turn_aborted says nothing, since it can stand before the items of
-// the turn that was aborted.
+// the events only token counts and rollbacks are looked at. In particular
+// turn_aborted says nothing, since it can stand before the items of the turn
+// that was aborted.
 //
 // The items of one response are one message: what lies between two outputs,
 // user messages or token counts. Developer messages at the very beginning and
@@ -35,9 +35,8 @@
 //
 // Usage and times of messages that a replacement history holds; a user message
 // that the budget of an older compaction cuts is cut a little differently than
-// by the agent. A changed message loses what [responses] does not keep.
-//
-// [responses]: https://platform.openai.com/docs/api-reference/responses
+// by the agent. A changed message loses ids, status and phase of its items and
+// annotations of its text. Window numbers of newer files are not continued.
 package codex
 
 import (

@@ -245,6 +245,9 @@ func TestUsage(t *testing.T) {
 		item(say("user", "go")), tokens(100, 100), item(think("x")), item(call("1")), item(out("1")),
 		tokens(300, 200), item(say("assistant", "a")), item(say("user", "x")), item(say("assistant", "b"))))
 
+	require.Equal(t, []int{100, 200}, prompts(
+		tokens(100, 100), item(say("assistant", "a")), tokens(300, 200), item(say("assistant", "b"))))
+
 	f := read(t, jsonLines(meta, turn, item(say("assistant", "a")), tokens(1, 50)))
 	require.Equal(t, &session.Usage{Node: session.NoSeq, Prompt: 50, Completion: 5, CacheRead: 7, Reasoning: 3, Provider: "azure", Model: "gpt-x"}, f.Conversations[0].Entries[0].Usage)
 }
