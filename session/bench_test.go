@@ -5,7 +5,6 @@ package session_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -150,28 +149,10 @@ func BenchmarkReopen250k(b *testing.B) {
 	}
 }
 
-// countSyncs counts the syncs of a file system.
-type countSyncs struct {
-	filestore.FS
-	n atomic.Int64
-}
-
-type countFile struct {
-	filestore.File
-	n *atomic.Int64
-}
-
-func (f *countSyncs) OpenFile(name string, flag int, perm fs.FileMode) (filestore.File, error) {
-	file, err := f.FS.OpenFile(name, flag, perm)
-	return &countFile{file, &f.n}, err
-}
-
-func (f *countFile) Sync() error { f.n.Add(1); return f.File.Sync() }
-
 func BenchmarkFilestoreAppend(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
-			counter := &countSyncs{FS: filestore.OS}
+			counter := &syncs{FS: filestore.OS}
 			st, err := filestore.Open(filepath.Join(b.TempDir(), "s.jsonl"), &filestore.Options{FS: counter})
 			if err != nil {
 				b.Fatal(err)
