@@ -48,7 +48,7 @@ func Compose(c Composition) string {
 		c.Count = func(s string) int { return (len(s) + 3) / 4 }
 	}
 	small := c.Budget > 0 && c.Budget < smallBudget
-	narrative := dropEmpty(Defuse(strings.TrimSpace(c.Narrative)))
+	narrative := dropEmpty(defuseBlock(strings.TrimSpace(c.Narrative)))
 	if c.Ledger.Empty() {
 		c.Ledger = nil
 	}
