@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,7 @@ func (f *compactFlags) check(cmd *cobra.Command) error {
 		return usage("--window and --ratio are two policies: choose one")
 	case f.force && !set("window"):
 		return usage("--force goes with --window; without it every compaction is by hand")
-	case f.conversation < 0:
+	case set("conversation") && f.conversation < 1:
 		return usage("--conversation counts from 1")
 	case f.model == "" && (set("base-url") || set("key-env") || f.fallback):
 		return usage("--base-url, --key-env and --fallback go with --model")
@@ -148,23 +149,25 @@ func (f *compactFlags) check(cmd *cobra.Command) error {
 }
 
 func (a *app) compact(ctx context.Context, path string, f *compactFlags, region bool) error {
-	in, err := load(ctx, path, f.conversation, f.out == "")
+	a.status("reading " + path)
+	in, err := load(ctx, path, f.conversation, f.out == "" || sameFile(f.out, path))
+	a.status("")
 	if err != nil {
 		return err
 	}
-	defer in.session.Close()
-	var target string
-	if in.file != nil {
-		if target, err = in.outPath(f.out); err != nil {
+	defer func() { _ = in.session.Close() }()
+	place := path
+	var own *ownCopy
+	if in.file != nil || f.out != "" && !sameFile(f.out, path) {
+		if place, err = in.outPath(f.out); err != nil {
 			return err
 		}
-	} else if f.out != "" && f.out != path {
-		if err := in.copyOwn(ctx, f.out); err != nil {
+	}
+	if in.file == nil && place != path {
+		if own, err = in.copyOwn(ctx, place); err != nil {
 			return err
 		}
-		target = f.out
-	} else {
-		target = path
+		defer own.drop()
 	}
 	before := in.session.View()
 	out := &compacted{Format: in.format(), Before: sizeOf(before), After: sizeOf(before), Problems: problems(before), Notes: in.notes}
@@ -172,33 +175,60 @@ func (a *app) compact(ctx context.Context, path string, f *compactFlags, region 
 	if err != nil {
 		return err
 	}
-	stop := a.showProgress(&ctx)
-	err = f.run(ctx, e, compact.Agent{Session: in.session}, region, out)
-	stop()
+	err = f.run(a.withProgress(ctx), e, compact.Agent{Session: in.session}, region, out)
+	a.status("")
 	var ce *compact.Error
-	if errors.As(err, &ce) && nothing(ce.Code) || err == nil && !out.Compacted {
+	errors.As(err, &ce)
+	if ce != nil && nothing(ce.Code) || err == nil && !out.Compacted {
 		if ce != nil {
-			out.Code, out.Reason = string(ce.Code), ce.Detail
+			out.Code, out.Reason = string(ce.Code), because(ce)
 		}
 		return a.nothing(f, path, out)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w%s", path, err, advice(ce))
 	}
-	after := in.session.View()
-	out.After = sizeOf(after)
-	if in.file != nil {
-		if err := in.write(ctx, target, out); err != nil {
-			return err
-		}
-	} else {
-		out.Out = target
+	out.After = sizeOf(in.session.View())
+	switch {
+	case in.file != nil:
+		a.status("writing " + place)
+		err = in.write(ctx, place, out)
+		a.status("")
+	case own != nil:
+		err = own.place()
+		out.Out = place
+	default:
+		out.Out = place
+	}
+	if err != nil {
+		return err
 	}
 	if f.json {
 		return a.json(out)
 	}
-	a.printCompacted(path, out)
-	return nil
+	return a.printCompacted(path, out)
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// because says why there was nothing to compact.
+func because(e *compact.Error) string {
+	switch {
+	case e.Detail != "" && e.Err != nil:
+		return e.Detail + ": " + e.Err.Error()
+	case e.Detail != "":
+		return e.Detail
+	case e.Err != nil:
+		return e.Err.Error()
+	}
+	return string(e.Code)
 }
 
 // nothing reports whether the code means that there was nothing to do.
@@ -302,7 +332,8 @@ func (f *compactFlags) run(ctx context.Context, e *engine.Engine, agent compact.
 		return err
 	}
 	out.Compacted, out.Code, out.Reason = true, "", string(r.Trigger)
-	out.Range = &rangeInfo{r.Shadowed.Start, r.Shadowed.End}
+	v := agent.Session.View()
+	out.Range = &rangeInfo{origin(v, r.Shadowed.Start), origin(v, r.Shadowed.End)}
 	out.Shadowed, out.Summarizer, out.Calls, out.Redacted = len(r.Seqs), r.Summarizer, len(r.Calls), r.Redacted
 	if len(r.Calls) > 0 {
 		out.Usage = new(usageInfo)
@@ -320,48 +351,63 @@ func sizeOf(v session.View) sizeInfo {
 	if e, _ := v.Envelope(); e != nil {
 		n += len(e.System)
 	}
-	return sizeInfo{Messages: n, Tokens: v.EnvelopeTokens() + v.SurfaceTokens()}
+	return sizeInfo{Messages: n, Tokens: counted(v)}
 }
 
-func (a *app) printCompacted(path string, out *compacted) {
-	fmt.Fprintf(a.stdout, "%s: %d messages, %d tokens → %d messages, %d tokens\n",
+func (a *app) printCompacted(path string, out *compacted) error {
+	w := bufio.NewWriter(a.stdout)
+	fmt.Fprintf(w, "%s: %d messages, %d tokens → %d messages, %d tokens\n",
 		path, out.Before.Messages, out.Before.Tokens, out.After.Messages, out.After.Tokens)
 	if out.Shadowed > 0 {
-		fmt.Fprintf(a.stdout, "  checkpoint of %d messages by %s", out.Shadowed, out.Summarizer)
+		fmt.Fprintf(w, "  checkpoint of %s by %s", count(out.Shadowed, "message"), out.Summarizer)
 		if out.Calls > 0 {
-			fmt.Fprintf(a.stdout, ", %d calls", out.Calls)
+			fmt.Fprintf(w, ", %s", count(out.Calls, "call"))
 		}
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintln(w)
 	}
 	if out.Pruned > 0 {
-		fmt.Fprintf(a.stdout, "  %d tool results shortened\n", out.Pruned)
+		fmt.Fprintf(w, "  %s shortened\n", count(out.Pruned, "tool result"))
 	}
 	if out.Redacted > 0 {
-		fmt.Fprintf(a.stdout, "  %d secrets replaced by placeholders\n", out.Redacted)
+		fmt.Fprintf(w, "  %s replaced by placeholders\n", count(out.Redacted, "secret"))
 	}
-	fmt.Fprintf(a.stdout, "  written to %s\n", out.Out)
+	fmt.Fprintf(w, "  written to %s\n", out.Out)
 	if out.Sidecar != "" {
-		fmt.Fprintf(a.stdout, "  everything that is hidden is in %s\n", out.Sidecar)
+		fmt.Fprintf(w, "  everything that is hidden is in %s\n", out.Sidecar)
 	}
 	if out.Backup != "" {
-		fmt.Fprintf(a.stdout, "  the file as it was is %s\n", out.Backup)
+		fmt.Fprintf(w, "  the file as it was is %s\n", out.Backup)
 	}
 	for _, n := range out.Notes {
 		fmt.Fprintln(a.stderr, "note:", n)
 	}
+	return w.Flush()
 }
 
-// showProgress draws what the summarizer is doing on a terminal.
-func (a *app) showProgress(ctx *context.Context) (stop func()) {
-	if !a.progress {
-		return func() {}
+// count words a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	*ctx = engine.WithProgress(*ctx, func(p summarize.Progress) {
-		line := p.Stage
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// status draws one line on a terminal, in the place of the last one; an empty
+// line takes it away.
+func (a *app) status(line string) {
+	if a.progress {
+		fmt.Fprintf(a.stderr, "\r\x1b[K%s", line)
+	}
+}
+
+// withProgress draws what the summarizer is doing.
+func (a *app) withProgress(ctx context.Context) context.Context {
+	a.status("compacting")
+	return engine.WithProgress(ctx, func(p summarize.Progress) {
+		line := "compacting: " + p.Stage
 		if p.Total > 0 {
 			line += fmt.Sprintf(" %d/%d", p.Done, p.Total)
 		}
-		fmt.Fprintf(a.stderr, "\r\x1b[K%s", line)
+		a.status(line)
 	})
-	return func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
 }

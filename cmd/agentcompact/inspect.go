@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/compact/engine"
 	"github.com/agentcompact/agentcompact/recall"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/toolpairing"
@@ -38,6 +39,10 @@ type messageInfo struct {
 type tokenInfo struct {
 	Total  int            `json:"total"`
 	ByRole map[string]int `json:"by_role"`
+	// Reported is what the provider reported for the last request, with what
+	// came after; it is there when it is above Total, because of prompts and
+	// tools that the file does not hold.
+	Reported int `json:"reported,omitempty"`
 }
 
 type checkpointInfo struct {
@@ -81,10 +86,12 @@ func (a *app) inspectCommand() *cobra.Command {
   agentcompact inspect --messages --conversation 3 runs.json`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if conversation < 0 {
+			if cmd.Flags().Changed("conversation") && conversation < 1 {
 				return usage("--conversation counts from 1")
 			}
+			a.status("reading " + args[0])
 			in, err := load(cmd.Context(), args[0], conversation, false)
+			a.status("")
 			if err != nil {
 				return err
 			}
@@ -123,8 +130,11 @@ func inspect(in *input, list bool) *report {
 	v := in.session.View()
 	r := &report{
 		Format: in.format(), Conversation: in.index + 1, Conversations: in.conversations(), Notes: in.notes,
-		Tokens:      tokenInfo{Total: v.EnvelopeTokens() + v.SurfaceTokens(), ByRole: map[string]int{}},
+		Tokens:      tokenInfo{Total: counted(v), ByRole: map[string]int{}},
 		Checkpoints: []checkpointInfo{}, Problems: problems(v),
+	}
+	if t := engine.Estimate(v); t > r.Tokens.Total {
+		r.Tokens.Reported = t
 	}
 	if in.file != nil {
 		r.Container = in.file.Container
@@ -226,6 +236,9 @@ func (a *app) printReport(r *report) error {
 		roles = append(roles, fmt.Sprintf("%s %d", k, r.Tokens.ByRole[k]))
 	}
 	row("tokens", "about %d: %s", r.Tokens.Total, strings.Join(roles, ", "))
+	if r.Tokens.Reported > 0 {
+		row("", "%d by the provider's report, with what the file does not hold", r.Tokens.Reported)
+	}
 	var big []string
 	for _, m := range r.Largest {
 		big = append(big, fmt.Sprintf("%d (%s) %d", m.Seq, m.Role, m.Tokens))

@@ -7,9 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/compact/engine"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/store/filestore"
 	"github.com/agentcompact/agentcompact/tokencount"
@@ -102,11 +105,9 @@ func (in *input) open(ctx context.Context) error {
 	if ok, err := in.openSidecar(ctx); ok || err != nil {
 		return err
 	}
-	s, err := session.Open(ctx, session.NewMemoryStore(), sessionOptions())
-	if err != nil {
-		return err
-	}
-	seqs, err := wire.Import(ctx, s, in.conv)
+	s, seqs, err := importOnto(ctx, in.conv, func() (*session.Session, error) {
+		return session.Open(ctx, session.NewMemoryStore(), sessionOptions())
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", in.path, err)
 	}
@@ -117,6 +118,38 @@ func (in *input) open(ctx context.Context) error {
 	}
 	return nil
 }
+
+// importOnto appends a conversation to the session that open returns. What the
+// provider reported counts only where it is more than our own count, because of
+// prompts and tools that a transcript does not hold. If it is less, the report
+// is of another request than this conversation, or our count is the cautious
+// one: then there is one number, which inspect prints and compact goes by.
+func importOnto(ctx context.Context, c *wire.Conversation, open func() (*session.Session, error)) (*session.Session, []session.Seq, error) {
+	for again := false; ; again = true {
+		s, err := open()
+		if err != nil {
+			return nil, nil, err
+		}
+		seqs, err := wire.Import(ctx, s, c)
+		if err != nil {
+			_ = s.Close()
+			return nil, nil, err
+		}
+		if v := s.View(); again || engine.Estimate(v) >= counted(v) {
+			return s, seqs, nil
+		}
+		_ = s.Close()
+		plain := *c
+		plain.Entries = slices.Clone(c.Entries)
+		for i := range plain.Entries {
+			plain.Entries[i].Usage = nil
+		}
+		c = &plain
+	}
+}
+
+// counted is what envelope and surface cost by our own count.
+func counted(v session.View) int { return v.EnvelopeTokens() + v.SurfaceTokens() }
 
 func isOwn(path string) (bool, error) {
 	f, err := os.Open(path)
@@ -135,7 +168,7 @@ func isOwn(path string) (bool, error) {
 func loadOwn(ctx context.Context, path string, info fs.FileInfo, write bool) (*input, error) {
 	in := &input{path: path, info: info}
 	store, err := filestore.Open(path, &filestore.Options{ReadOnly: !write, Cut: func(c filestore.Cut) {
-		in.notes = append(in.notes, fmt.Sprintf("the remains of an unfinished write were cut off the end: %+v", c))
+		in.notes = append(in.notes, fmt.Sprintf("%d bytes that a crash had left at the end were cut off", c.Bytes))
 	}})
 	if err != nil {
 		return nil, ownError(path, err)
@@ -160,14 +193,22 @@ func ownError(path string, err error) error {
 // fileError words an error of the file system: what, where, what to do.
 func fileError(path string, err error) error {
 	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
 		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s does not exist", path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: no permission: check the owner and mode of the file and of its folder", path)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EFBIG):
+		return fmt.Errorf("%s: %w: nothing was written; free some space or name another place with -o", path, err)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s: %w: name another place with -o", path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
@@ -197,26 +238,61 @@ func (in *input) items() ([]wire.Item, error) {
 			return nil, err
 		}
 		items[i] = wire.Item{Entry: -1, Message: m}
-		run, _, err := v.Run(n.Seq)
-		if err != nil {
-			continue
-		}
-		if e, ok := in.entries[run[0]]; ok && len(run) == 1 && m.Source.Form == compact.FormPruned {
+		if e, ok := in.entryOf(v, n.Seq); ok {
 			items[i].Entry = e // the same message, shorter
 			continue
 		}
-		if compact.IsCheckpointSource(m.Source) {
+		if run, _, err := v.Run(n.Seq); err == nil && compact.IsCheckpointSource(m.Source) {
 			items[i].Compaction = in.compaction(v, h, n.Seq, run)
 		}
 	}
 	return items, nil
 }
 
+// origin follows shortened tool results back to the message as it was.
+func origin(v session.View, q session.Seq) session.Seq {
+	for {
+		ev, err := v.Event(q)
+		if err != nil {
+			return q
+		}
+		m, err := ev.Message()
+		if err != nil || m.Source.Form != compact.FormPruned {
+			return q
+		}
+		run, _, err := v.Run(q)
+		if err != nil || len(run) != 1 {
+			return q
+		}
+		q = run[0]
+	}
+}
+
+// entryOf returns the entry of the file that an event is, or is the short form
+// of. In a session that was restored from the log, the short form itself may be
+// what the file holds.
+func (in *input) entryOf(v session.View, q session.Seq) (int, bool) {
+	if e, ok := in.entries[q]; ok {
+		return e, true
+	}
+	for o := origin(v, q); q != o; {
+		run, _, err := v.Run(q)
+		if err != nil || len(run) != 1 {
+			break
+		}
+		q = run[0]
+		if e, ok := in.entries[q]; ok {
+			return e, true
+		}
+	}
+	return 0, false
+}
+
 func (in *input) compaction(v session.View, h compact.History, seq session.Seq, run []session.Seq) *wire.Compaction {
 	m, _ := v.Event(seq)
 	c := &wire.Compaction{Time: m.Time}
 	for _, q := range run {
-		if e, ok := in.entries[q]; ok {
+		if e, ok := in.entryOf(v, q); ok {
 			c.Shadowed = append(c.Shadowed, e)
 		}
 	}
@@ -230,8 +306,9 @@ func (in *input) compaction(v session.View, h compact.History, seq session.Seq, 
 			c.TokensBefore, c.TokensAfter = a.End.Before, a.End.After
 		}
 		if ev, err := v.Event(a.Summary); err == nil {
-			if p, err := compact.Decode(ev); err == nil {
-				c.Narrative = p.(compact.SummaryEvent).Text
+			p, err := compact.Decode(ev)
+			if sum, ok := p.(compact.SummaryEvent); ok && err == nil {
+				c.Narrative = sum.Text
 			}
 		}
 	}

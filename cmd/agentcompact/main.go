@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,11 +30,10 @@ type app struct {
 	progress bool
 }
 
-// exitError carries an exit code; its message has been printed when quiet.
+// exitError carries an exit code.
 type exitError struct {
-	code  int
-	err   error
-	quiet bool
+	code int
+	err  error
 }
 
 func (e *exitError) Error() string { return e.err.Error() }
@@ -44,6 +44,7 @@ func usage(format string, args ...any) error {
 }
 
 func main() {
+	ignoreLimits()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{stdout: os.Stdout, stderr: os.Stderr, progress: term.IsTerminal(int(os.Stderr.Fd()))}
 	code := a.run(ctx, os.Args[1:])
@@ -65,9 +66,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if !errors.As(err, &e) {
 		e = &exitError{code: exitFailed, err: err}
 	}
-	if !e.quiet {
-		fmt.Fprintln(a.stderr, "agentcompact:", err)
-	}
+	fmt.Fprintln(a.stderr, "agentcompact:", err)
 	if e.code == exitUsage {
 		fmt.Fprintln(a.stderr, "Run 'agentcompact --help' or 'agentcompact COMMAND --help' for usage.")
 	}
@@ -89,6 +88,9 @@ Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
+				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+					return usage("unknown command %q: did you mean %s?", args[0], strings.Join(near, " or "))
+				}
 				return usage("unknown command %q", args[0])
 			}
 			return nil
@@ -99,8 +101,16 @@ Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
 		return &exitError{code: exitUsage, err: fmt.Errorf("%s: %w", cmd.CommandPath(), err)}
 	})
 	root.AddCommand(a.inspectCommand(), a.compactCommand(), a.versionCommand())
+	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s takes no arguments", cmd.CommandPath())
+	}
+	return nil
 }
 
 // oneFile is the argument check of commands that take one file.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/store/filestore"
@@ -31,7 +33,41 @@ type sourceEvent struct {
 	Hashes []string `json:"hashes"`
 }
 
-func sidecarPath(path string) string { return path + ".agentcompact.jsonl" }
+const sidecarExt = ".agentcompact.jsonl"
+
+// sidecarPath is the name of the log of one conversation, from 0, of the
+// transcript at path.
+func sidecarPath(path string, conversation int) string {
+	if conversation > 0 {
+		path += "." + strconv.Itoa(conversation+1)
+	}
+	return path + sidecarExt
+}
+
+// sidecars lists the logs that stand beside a transcript, by conversation.
+func sidecars(path string) map[int]string {
+	dir, base := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	list, _ := os.ReadDir(dir) // what cannot be listed cannot be opened either
+	found := make(map[int]string)
+	for _, e := range list {
+		mid, ok := strings.CutPrefix(e.Name(), base)
+		if mid, ok = strings.CutSuffix(mid, sidecarExt); !ok || !strings.HasPrefix(e.Name(), base) {
+			continue
+		}
+		n := 1
+		if mid != "" {
+			var err error
+			if n, err = strconv.Atoi(strings.TrimPrefix(mid, ".")); err != nil || n < 2 || mid[0] != '.' {
+				continue
+			}
+		}
+		found[n-1] = filepath.Join(dir, e.Name())
+	}
+	return found
+}
 
 // writeSidecar writes the session's log to a temporary file.
 func (in *input) writeSidecar(ctx context.Context, path string, transcript []byte) (string, error) {
@@ -40,12 +76,13 @@ func (in *input) writeSidecar(ctx context.Context, path string, transcript []byt
 		return "", fileError(filepath.Dir(path), err)
 	}
 	tmp := f.Name()
-	if err := f.Close(); err != nil {
-		return tmp, fileError(tmp, err)
+	err = f.Close()
+	if err == nil {
+		err = in.fillSidecar(ctx, tmp, transcript)
 	}
-	if err := in.fillSidecar(ctx, tmp, transcript); err != nil {
+	if err != nil {
 		_ = os.Remove(tmp)
-		return "", fmt.Errorf("write the log %s: %w", path, err)
+		return "", fileError(path, err)
 	}
 	return tmp, nil
 }
@@ -117,7 +154,7 @@ func plainParts(parts []session.Part) []session.Part {
 // starts with that log's surface; entries behind it are appended. Otherwise the
 // file alone counts, and a note says so.
 func (in *input) openSidecar(ctx context.Context) (bool, error) {
-	path := sidecarPath(in.path)
+	path := sidecarPath(in.path, in.index)
 	if free(path) {
 		return false, nil
 	}
@@ -139,7 +176,7 @@ func (in *input) openSidecar(ctx context.Context) (bool, error) {
 	case !ok:
 		return note("it names no transcript")
 	case src.Conversation != in.index+1:
-		return false, nil
+		return note("it belongs to conversation %d", src.Conversation)
 	case src.Format != in.format():
 		return note("it belongs to a transcript of format %s", src.Format)
 	}
@@ -148,18 +185,15 @@ func (in *input) openSidecar(ctx context.Context) (bool, error) {
 	if !ok {
 		return note("the transcript is not the one that it was written for")
 	}
-	s, err := copySession(ctx, old, session.NewMemoryStore())
+	rest := &wire.Conversation{Entries: in.conv.Entries[v.Len():]}
+	s, seqs, err := importOnto(ctx, rest, func() (*session.Session, error) {
+		return copySession(ctx, old, session.NewMemoryStore())
+	})
 	if err != nil {
 		return note("%v", err)
 	}
-	if rest := in.conv.Entries[v.Len():]; len(rest) > 0 {
-		seqs, err := wire.Import(ctx, s, &wire.Conversation{Entries: rest})
-		if err != nil {
-			return false, err
-		}
-		for i, q := range seqs {
-			entries[q] = v.Len() + i
-		}
+	for i, q := range seqs {
+		entries[q] = v.Len() + i
 	}
 	in.session, in.entries, in.restored = s, entries, true
 	return true, nil
@@ -175,8 +209,11 @@ func lastSource(v session.View) (sourceEvent, bool) {
 			return sourceEvent{}, false
 		}
 		var src sourceEvent
-		err = json.Unmarshal(body.(*session.Raw).Data, &src)
-		return src, err == nil
+		raw, ok := body.(*session.Raw)
+		if !ok || json.Unmarshal(raw.Data, &src) != nil {
+			return sourceEvent{}, false
+		}
+		return src, true
 	}
 	return sourceEvent{}, false
 }

@@ -14,7 +14,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  agentcompact version",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v, goVersion := "(unknown)", ""
 			if info, ok := debug.ReadBuildInfo(); ok {

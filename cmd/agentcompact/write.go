@@ -9,26 +9,36 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/agentcompact/agentcompact/session"
-	"github.com/agentcompact/agentcompact/store/filestore"
 )
 
 // outPath decides where the result goes: the asked file, or the next free name
-// beside the input.
+// beside the input. It is asked before anything is summarized, so that no model
+// is paid for a result that has no place.
 func (in *input) outPath(asked string) (string, error) {
-	if asked != "" {
-		if info, err := os.Stat(asked); err == nil {
-			switch {
-			case info.IsDir():
-				return "", usage("-o %s is a directory: name a file", asked)
-			case os.SameFile(info, in.info):
-				return in.path, nil
-			}
-			return "", fmt.Errorf("%s exists already: choose another name, or the input itself to replace it", asked)
-		}
-		return asked, nil
+	if asked == "" {
+		return in.nextFree()
 	}
+	if asked == "-" {
+		return "", usage("-o -: the result needs a file, because a log goes beside it")
+	}
+	if info, err := os.Stat(asked); err == nil {
+		switch {
+		case info.IsDir():
+			return "", usage("-o %s is a directory: name a file", asked)
+		case os.SameFile(info, in.info):
+			return in.path, nil
+		}
+	}
+	if !free(asked) {
+		return "", fmt.Errorf("%s exists already: choose another name, or the input itself to replace it", asked)
+	}
+	for _, side := range sidecars(asked) {
+		return "", fmt.Errorf("%s is in the way, the log of a transcript that is gone: choose another name, or move it away", side)
+	}
+	return asked, writable(asked)
+}
+
+func (in *input) nextFree() (string, error) {
 	dir, base := filepath.Split(in.path)
 	ext := filepath.Ext(base)
 	stem := strings.TrimSuffix(base, ext)
@@ -38,8 +48,8 @@ func (in *input) outPath(asked string) (string, error) {
 			mark = fmt.Sprintf(".compact-%d", i)
 		}
 		p := filepath.Join(dir, stem+mark+ext)
-		if free(p) && free(sidecarPath(p)) {
-			return p, nil
+		if free(p) && len(sidecars(p)) == 0 {
+			return p, writable(p)
 		}
 	}
 	return "", fmt.Errorf("no free name beside %s: use -o", in.path)
@@ -50,8 +60,29 @@ func free(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+const tempPattern = ".agentcompact-*"
+
+// writable reports, as an error for people, that no file can be made in the
+// folder of path.
+func writable(path string) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, tempPattern)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the folder %s does not exist: make it, or name another place with -o", dir)
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("%s: no permission to write into the folder %s: name another place with -o", path, dir)
+		}
+		return fileError(path, err)
+	}
+	_ = f.Close()
+	return os.Remove(f.Name())
+}
+
 // write puts the compacted transcript and the log beside it in place. The log
-// comes first: what a checkpoint hides is never only in memory.
+// comes first: what a checkpoint hides is never only in memory. What fails is
+// taken back.
 func (in *input) write(ctx context.Context, path string, out *compacted) error {
 	items, err := in.items()
 	if err != nil {
@@ -62,20 +93,26 @@ func (in *input) write(ctx context.Context, path string, out *compacted) error {
 		return fmt.Errorf("write %s: %w", in.file.Format, err)
 	}
 	replace := path == in.path
-	if replace {
-		changed, err := in.changed()
-		if err != nil {
+	grown, err := in.changed()
+	if err != nil {
+		return err
+	}
+	switch {
+	case grown && replace:
+		if path, err = in.outPath(""); err != nil {
 			return err
 		}
-		if changed {
-			if path, err = in.outPath(""); err != nil {
-				return err
-			}
-			replace = false
-			out.Notes = append(out.Notes, in.path+" was written to meanwhile and is left as it is; the result stands beside it")
+		replace = false
+		out.Notes = append(out.Notes, in.path+" was written to meanwhile and is left as it is, so that nothing of it is lost; the result stands beside it and has what the file held before")
+	case grown:
+		out.Notes = append(out.Notes, in.path+" was written to meanwhile; the result has what the file held before")
+	}
+	if replace {
+		if path, err = filepath.EvalSymlinks(path); err != nil { // the link stays
+			return fileError(in.path, err)
 		}
 	}
-	side := sidecarPath(path)
+	side := sidecarPath(path, in.index)
 	tmpSide, err := in.writeSidecar(ctx, side, buf.Bytes())
 	if err != nil {
 		return err
@@ -86,131 +123,74 @@ func (in *input) write(ctx context.Context, path string, out *compacted) error {
 		return err
 	}
 	defer os.Remove(tmp)
+	p := &placing{}
 	if replace {
-		if out.Backup, err = backup(in.path); err != nil {
-			return err
-		}
-		if !free(side) {
-			if err := os.Remove(side); err != nil { // superseded: the new one holds all that it held
-				return fileError(side, err)
-			}
-		}
+		err = in.replace(p, path, side, tmp, tmpSide, out)
+	} else {
+		err = in.place(p, path, side, tmp, tmpSide)
 	}
-	if err := publish(tmpSide, side, false); err != nil {
+	if err != nil {
+		p.undo()
 		return err
 	}
-	if replace {
-		if changed, err := in.changed(); err != nil || changed {
-			return fmt.Errorf("%s was written to meanwhile: nothing was replaced; run it again", in.path)
-		}
-	}
-	if err := publish(tmp, path, replace); err != nil {
-		return err
-	}
+	syncDir(path)
 	out.Out, out.Sidecar = path, side
 	return nil
 }
 
-// writeTemp writes a synced temporary file in the folder of path.
-func writeTemp(path string, data []byte, perm fs.FileMode) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".agentcompact-*")
-	if err != nil {
-		return "", fileError(filepath.Dir(path), err)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(perm)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return "", fileError(path, err)
-	}
-	return f.Name(), nil
-}
-
-// publish gives a temporary file its name, and never over a file unless
-// replace is set.
-func publish(tmp, path string, replace bool) error {
-	if replace {
-		if err := os.Rename(tmp, path); err != nil {
-			return fileError(path, err)
-		}
-		return nil
-	}
-	if err := os.Link(tmp, path); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s appeared meanwhile: choose another name with -o", path)
-		}
-		// A file system without links: the name was free a moment ago.
-		if !free(path) {
-			return fmt.Errorf("%s appeared meanwhile: choose another name with -o", path)
-		}
-		if err := os.Rename(tmp, path); err != nil {
-			return fileError(path, err)
-		}
-	}
-	return nil
-}
-
-// backup copies the file under the next free backup name.
-func backup(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fileError(path, err)
-	}
-	for i := 1; i < 10_000; i++ {
-		name := path + ".bak"
-		if i > 1 {
-			name = fmt.Sprintf("%s.bak-%d", path, i)
-		}
-		if !free(name) {
+// place gives the result its new name, with the logs of the file's other
+// conversations.
+func (in *input) place(p *placing, path, side, tmp, tmpSide string) error {
+	for n, from := range sidecars(in.path) {
+		if n == in.index {
 			continue
 		}
-		tmp, err := writeTemp(name, data, 0o600)
+		data, err := os.ReadFile(from)
 		if err != nil {
-			return "", err
+			return fileError(from, err)
 		}
-		defer os.Remove(tmp)
-		return name, publish(tmp, name, false)
+		copied, err := writeTemp(sidecarPath(path, n), data, 0o600)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(copied)
+		if err := p.link(copied, sidecarPath(path, n)); err != nil {
+			return err
+		}
 	}
-	return "", fmt.Errorf("no free backup name beside %s", path)
+	if err := p.link(tmpSide, side); err != nil {
+		return err
+	}
+	return p.link(tmp, path)
 }
 
-// copyOwn copies a session of our own format to a new file and goes on there.
-func (in *input) copyOwn(ctx context.Context, path string) error {
-	if !free(path) {
-		return fmt.Errorf("%s exists already: choose another name", path)
-	}
-	store, err := filestore.Open(path, nil)
+// replace puts the result in the place of the input. The input as it was stays
+// under a backup name, with its log: as the same file, so that what another
+// process still writes into it is in the backup.
+func (in *input) replace(p *placing, path, side, tmp, tmpSide string, out *compacted) error {
+	kept, err := p.backup(path)
 	if err != nil {
-		return fileError(path, err)
+		return err
 	}
-	s, err := copySession(ctx, in.session, store)
-	if err != nil {
-		_ = store.Close()
-		return fmt.Errorf("%s: %w", path, err)
+	for n, from := range sidecars(path) {
+		if err := p.link(from, sidecarPath(kept, n)); err != nil {
+			return err
+		}
 	}
-	_ = in.session.Close()
-	in.session = s
+	if err := p.rename(tmpSide, side, sidecarPath(kept, in.index)); err != nil {
+		return err
+	}
+	if grown, err := in.changed(); err != nil {
+		return err
+	} else if grown {
+		return fmt.Errorf("%s was written to at the last moment: nothing was replaced; run it again", in.path)
+	}
+	if err := p.rename(tmp, path, kept); err != nil {
+		return err
+	}
+	out.Backup = kept
+	if now, err := os.Stat(kept); err == nil && now.Size() != in.info.Size() {
+		out.Notes = append(out.Notes, "another process wrote to the file while it was replaced; what it added is in "+kept)
+	}
 	return nil
-}
-
-// copySession copies the whole log into an empty store.
-func copySession(ctx context.Context, from *session.Session, store session.Store) (*session.Session, error) {
-	var events []*session.Event
-	for e := range from.View().Events(0) {
-		events = append(events, e)
-	}
-	if len(events) > 0 {
-		if err := store.Append(ctx, 0, events); err != nil {
-			return nil, err
-		}
-	}
-	return session.Open(ctx, store, sessionOptions())
 }

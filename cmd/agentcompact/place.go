@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/store/filestore"
+)
+
+// placing gives finished files their names and takes that back when one fails.
+type placing struct{ undoers []func() }
+
+func (p *placing) undo() {
+	for i := len(p.undoers) - 1; i >= 0; i-- {
+		p.undoers[i]()
+	}
+}
+
+// link gives a file a second name, and never over another file. Where a file
+// system has no links it makes a copy.
+func (p *placing) link(from, name string) error {
+	err := os.Link(from, name)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		err = copyFile(from, name)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s appeared meanwhile: choose another name with -o", name)
+	}
+	if err != nil {
+		return fileError(name, err)
+	}
+	p.undoers = append(p.undoers, func() { _ = os.Remove(name) })
+	return nil
+}
+
+// rename moves a file over another one that may be there; kept is a second name
+// of that one.
+func (p *placing) rename(from, name, kept string) error {
+	if err := os.Rename(from, name); err != nil {
+		return fileError(name, err)
+	}
+	p.undoers = append(p.undoers, func() {
+		if free(kept) {
+			_ = os.Remove(name)
+			return
+		}
+		// Renaming a file to its own second name does nothing, so this needs a
+		// third one.
+		tmp := name + ".undo"
+		if os.Link(kept, tmp) == nil {
+			_ = os.Rename(tmp, name)
+		}
+	})
+	return nil
+}
+
+// backup keeps a file under the next free backup name.
+func (p *placing) backup(path string) (string, error) {
+	for i := 1; i < 10_000; i++ {
+		name := path + ".bak"
+		if i > 1 {
+			name = fmt.Sprintf("%s.bak-%d", path, i)
+		}
+		if free(name) && len(sidecars(name)) == 0 {
+			return name, p.link(path, name)
+		}
+	}
+	return "", fmt.Errorf("no free backup name beside %s: move some of them away", path)
+}
+
+// copyFile copies a file to a new name.
+func copyFile(from, name string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = os.Remove(name)
+	}
+	return err
+}
+
+// writeTemp writes a synced temporary file in the folder of path.
+func writeTemp(path string, data []byte, perm fs.FileMode) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), tempPattern)
+	if err != nil {
+		return "", fileError(filepath.Dir(path), err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(perm)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return "", fileError(path, err)
+	}
+	return f.Name(), nil
+}
+
+// syncDir makes new names in the folder of path durable, as far as the file
+// system does that.
+func syncDir(path string) {
+	if d, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = d.Sync()
+		_ = d.Close()
+	}
+}
+
+// ownCopy is a session of our own format that is compacted in a copy.
+type ownCopy struct{ tmp, path string }
+
+// copyOwn copies a session of our own format to a temporary file beside path
+// and goes on there.
+func (in *input) copyOwn(ctx context.Context, path string) (*ownCopy, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), tempPattern)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	c := &ownCopy{tmp: f.Name(), path: path}
+	_ = f.Close()
+	store, err := filestore.Open(c.tmp, nil)
+	if err == nil {
+		var s *session.Session
+		if s, err = copySession(ctx, in.session, store); err == nil {
+			_ = in.session.Close()
+			in.session = s
+			return c, nil
+		}
+		_ = store.Close()
+	}
+	c.drop()
+	return nil, fileError(path, err)
+}
+
+func (c *ownCopy) drop() { _ = os.Remove(c.tmp) }
+
+// place gives the copy its name.
+func (c *ownCopy) place() error {
+	p := &placing{}
+	if err := p.link(c.tmp, c.path); err != nil {
+		return err
+	}
+	syncDir(c.path)
+	return nil
+}
+
+// copySession copies the whole log into an empty store.
+func copySession(ctx context.Context, from *session.Session, store session.Store) (*session.Session, error) {
+	var events []*session.Event
+	for e := range from.View().Events(0) {
+		events = append(events, e)
+	}
+	if len(events) > 0 {
+		if err := store.Append(ctx, 0, events); err != nil {
+			return nil, err
+		}
+	}
+	return session.Open(ctx, store, sessionOptions())
+}
