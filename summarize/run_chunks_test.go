@@ -280,11 +280,17 @@ func TestFailoverToASmallerWindow(t *testing.T) {
 	dead := summarizetest.New(t, summarizetest.Fail(401, "Incorrect API key"))
 	var n atomic.Int32
 	small := summarizetest.New(t, noter(&n))
-	w, err := Run(t.Context(), newTestLLM(t, dead, LLMOptions{Model: "large", Window: 100_000}), requestOf(toolRounds(6, 3000)...),
-		newClock().options(RunOptions{Failover: []Summarizer{newTestLLM(t, small, LLMOptions{Model: "small", Window: 8000, MaxTokens: 500})}}))
-	require.NoError(t, err)
+	run := func(calls int) *Written {
+		w, err := Run(t.Context(), newTestLLM(t, dead, LLMOptions{Model: "large", Window: 100_000}), requestOf(toolRounds(6, 3000)...),
+			newClock().options(RunOptions{MaxCalls: calls, Failover: []Summarizer{newTestLLM(t, small, LLMOptions{Model: "small", Window: 8000, MaxTokens: 500})}}))
+		require.NoError(t, err)
+		return w
+	}
+	w := run(0)
 	require.Equal(t, "small", w.Summarizer)
 	require.Len(t, dead.Requests(), 1, "a dead key is tried once")
+	require.Len(t, small.Requests(), len(w.Calls)-1, "only what was sent is on record")
 	_, largest := inputs(small)
 	require.LessOrEqual(t, largest, 7500)
+	run(len(w.Calls)) // and counts against the budget
 }

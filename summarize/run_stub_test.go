@@ -11,8 +11,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize/summarizetest"
@@ -291,14 +293,62 @@ func TestSecretsAreSeenWholeWhenTextIsCut(t *testing.T) {
 	red, err := NewRedactor(`SECRET-[0-9]{60}`)
 	require.NoError(t, err)
 	key := "SECRET-" + strings.Repeat("0123456789", 6)
-	text := strings.Repeat(key+" x ", 400)
+	text := "begin " + strings.Repeat(key+" x ", 397)
 	w, err := Run(t.Context(), newTestLLM(t, srv, LLMOptions{Window: 2500, MaxTokens: 300, Redactor: red}), requestOf(session.UserText(text)), newClock().options(RunOptions{}))
 	require.NoError(t, err)
 	require.Greater(t, w.Chunks, 1)
 	all, _ := inputs(srv)
 	require.NotContains(t, all, "SECRET-0")
 	require.NotContains(t, all, "012345678901234")
-	require.Equal(t, 400, w.Redacted, "the secrets that the model did not see")
+	require.Equal(t, 397, w.Redacted, "the secrets that the model did not see")
+}
+
+func TestCutText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "é", "語", "🙂", "\n", "word ", strings.Repeat("x", 90), "語語語語語語語語"})).Draw(t, "text"), "")
+		tokens := rapid.IntRange(1, 60).Draw(t, "tokens")
+		pieces := cutText(s, tokens, t4)
+		require.Equal(t, s, strings.Join(pieces, ""))
+		for _, p := range pieces {
+			require.True(t, utf8.ValidString(p))
+			require.LessOrEqual(t, t4(p), max(tokens, 16))
+		}
+	})
+}
+
+// TestALearnedWindowIsKept: the next run of the same summarizer plans by it.
+func TestALearnedWindowIsKept(t *testing.T) {
+	var n atomic.Int32
+	srv := summarizetest.NewConfig(t, summarizetest.Config{Script: []summarizetest.Reply{noter(&n)}, RealWindow: 6000, Estimate: requestT4})
+	s := newTestLLM(t, srv, LLMOptions{MaxTokens: 500})
+	for i, want := range []string{"summary overflow", "chunk ok"} {
+		w, err := Run(t.Context(), s, requestOf(toolRounds(4, 2000)...), newClock().options(RunOptions{Parallel: 1}))
+		require.NoError(t, err)
+		require.Equal(t, want, outcomes(w.Calls)[0], "run %d", i)
+	}
+	require.Equal(t, 6000, s.(Windowed).Window())
+}
+
+// TestAProviderThatCountsMore: its numbers are put into our unit.
+func TestAProviderThatCountsMore(t *testing.T) {
+	var n atomic.Int32
+	srv := summarizetest.NewConfig(t, summarizetest.Config{
+		Script: []summarizetest.Reply{noter(&n)}, RealWindow: 12000, Estimate: func(r summarizetest.Request) int { return 2 * requestT4(r) },
+	})
+	w, err := Run(t.Context(), newTestLLM(t, srv, LLMOptions{MaxTokens: 500}), requestOf(toolRounds(8, 1500)...), newClock().options(RunOptions{}))
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(strings.Join(outcomes(w.Calls), ","), "overflow"), "%v", outcomes(w.Calls))
+}
+
+func TestNoFallbackAfterCancellation(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := stub{open: func(context.Context, *Request) (Pending, error) { cancel(errWhy); return nil, &Failure{Class: Invalid} }}
+	asked := stub{open: func(context.Context, *Request) (Pending, error) {
+		t.Error("the fallback was asked")
+		return says(note), nil
+	}}
+	_, err := Run(ctx, s, short(), newClock().options(RunOptions{Fallback: asked}))
+	require.Equal(t, error(errWhy), err)
 }
 
 func BenchmarkPlan100k(b *testing.B) {
