@@ -102,8 +102,40 @@ Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
 	})
 	root.AddCommand(a.inspectCommand(), a.compactCommand(), a.versionCommand())
 	root.SuggestionsMinimumDistance = 2
-	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetHelpCommand(a.helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Args = nil
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return usage("no completion for %q: choose bash, zsh, fish or powershell", args[0])
+		}
+		for _, shell := range c.Commands() {
+			shell.Args = noArgs
+		}
+	}
 	return root
+}
+
+func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [command]",
+		Short:   "Help about any command",
+		Example: "  agentcompact help compact",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage("there is no command %q", strings.Join(args, " "))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
