@@ -238,7 +238,9 @@ func (p *ProviderError) answer() []byte {
 	case p.Events != nil:
 		var b bytes.Buffer
 		for _, e := range p.Events {
-			fmt.Fprintf(&b, "data: %s\n\n", e)
+			b.WriteString("data: ")
+			_ = json.Compact(&b, e)
+			b.WriteString("\n\n")
 		}
 		return b.Bytes()
 	}

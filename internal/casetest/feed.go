@@ -264,11 +264,12 @@ func (w *world) hideFolded() error {
 	return b.commit()
 }
 
-// tellCalls tells the session what the host knows of calls without a result:
-// the running ones run, and the others are abandoned.
+// tellCalls tells the session what the host knows of its calls: of those without
+// a result the running ones run, and the others are abandoned. A call that runs
+// on after an interim result has its round pinned for as long.
 func (w *world) tellCalls() error {
 	v := w.sess.View()
-	var bodies []session.Body
+	bodies := w.interimPins(v)
 	for i := range v.Len() {
 		n := v.Node(i)
 		for _, id := range openCalls(v, i) {
@@ -286,6 +287,26 @@ func (w *world) tellCalls() error {
 	}
 	_, err := w.sess.Record(w.real, bodies...)
 	return err
+}
+
+// interimPins pins the rounds of calls that run on after an interim result, and
+// unpins those whose calls have ended.
+func (w *world) interimPins(v session.View) []session.Body {
+	var bodies []session.Body
+	for i := range v.Len() {
+		n := v.Node(i)
+		open := openCalls(v, i)
+		interim := slices.ContainsFunc(n.Calls(), func(id string) bool { return w.running[id] && !slices.Contains(open, id) })
+		if interim && !v.Pinned(n.Seq) {
+			w.interim[n.Seq] = true
+			bodies = append(bodies, session.Pin{Nodes: []session.Seq{n.Seq}})
+		}
+		if !interim && w.interim[n.Seq] {
+			delete(w.interim, n.Seq)
+			bodies = append(bodies, session.Pin{Nodes: []session.Seq{n.Seq}, Off: true})
+		}
+	}
+	return bodies
 }
 
 // openCalls returns the calls of the message at position i that no later

@@ -48,11 +48,12 @@ type world struct {
 	believed int // window of the present model as the host knows it
 	maxBytes int // of later requests; 0 for no bound
 	system   []session.Message
-	seqs     map[int]session.Seq // of messages on the surface, by index
-	records  []session.Seq       // the last event of each record
-	folds    map[int]session.Seq // the message of each record of the log
-	loaded   map[string]bool     // ids of the compactions that the case brought along
-	running  map[string]bool     // calls that the host knows to be running
+	seqs     map[int]session.Seq  // of messages on the surface, by index
+	records  []session.Seq        // the last event of each record
+	folds    map[int]session.Seq  // the message of each record of the log
+	loaded   map[string]bool      // ids of the compactions that the case brought along
+	running  map[string]bool      // calls that the host knows to be running
+	interim  map[session.Seq]bool // rounds that are pinned for an interim result
 
 	run  *inFlight
 	seen *seen
@@ -76,7 +77,7 @@ const replyTimeout = time.Second
 
 func newWorld(ctx context.Context, c *Case, dir string) (*world, error) {
 	w := &world{c: c, dir: dir, real: ctx, model: agentModel, seqs: map[int]session.Seq{}, folds: map[int]session.Seq{},
-		loaded: map[string]bool{}, running: map[string]bool{}, seen: &seen{}}
+		loaded: map[string]bool{}, running: map[string]bool{}, interim: map[session.Seq]bool{}, seen: &seen{}}
 	for _, id := range c.Given.RunningCalls {
 		w.running[id] = true
 	}
