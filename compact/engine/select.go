@@ -136,6 +136,13 @@ func choose(v session.View, t tail, tgt target.Target, extra []session.Seq) (spa
 	if !ok {
 		return span{}, fail(compact.NothingToCompact, "no span of whole units stands before the tail of %s, checkpoints and pins aside", t)
 	}
+	// Without a tail the end of the surface is the edge, and a running call may
+	// stand there.
+	if cut := x.Before(from+end) - from; cut <= start {
+		return span{}, fail(compact.NothingToCompact, "all that stands before the tail belongs to a running call")
+	} else if cut < end {
+		end = cut
+	}
 	return spanOf(v, x, from+start, from+end, extra)
 }
 
