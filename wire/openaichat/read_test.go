@@ -188,3 +188,33 @@ func TestDetect(t *testing.T) {
 		assert.Equal(t, want, Codec{}.Detect([]byte(in), false), in)
 	}
 }
+
+func TestReadSWEAgent(t *testing.T) {
+	in := `{"trajectory":[],"history":[{"role":"user","content":"task","agent":"main","message_type":"observation"},
+	 {"role":"assistant","content":"b","agent":"main","message_type":"action","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"y","type":"function","function":{"name":"f","arguments":"{}"}}]},
+	 {"role":"tool","content":"out","agent":"main","message_type":"observation","tool_call_ids":["x","y"]},
+	 {"role":"user","content":"output of a command","agent":"main","message_type":"observation"}]}`
+	f, err := Codec{}.Read(context.Background(), []byte(in))
+	require.NoError(t, err)
+	var kinds []session.SourceKind
+	for _, e := range f.Conversations[0].Entries {
+		kinds = append(kinds, e.Message.Source.Kind)
+	}
+	assert.Equal(t, []session.SourceKind{session.SourceUser, session.SourceModel, session.SourceTool, session.SourceTool}, kinds)
+	assert.Equal(t, []session.Part{session.ToolResult{CallID: "x", Parts: []session.Part{session.Text{Text: "out"}}}, session.ToolResult{CallID: "y"}},
+		f.Conversations[0].Entries[2].Message.Parts)
+	got, _ := sent(t, open(t, f.Conversations[0]), nil)
+	assert.Equal(t, []string{"user: task", "assistant +x +y: b", "tool =x: out", "tool =y: ", "user: output of a command"}, got)
+}
+
+// What stood before a record stays before it only behind its old neighbor.
+func TestWriteGaps(t *testing.T) {
+	in := `[{"role":"user","content":"a"},   {"role":"user","content":"b"},{"role":"user","content":"c"}]`
+	f, err := Codec{}.Read(context.Background(), []byte(in))
+	require.NoError(t, err)
+	assert.Equal(t, `[{"role":"user","content":"a"},   {"role":"user","content":"c"}]`, string(writeTo(t, f, 0, []wire.Item{{Entry: 0}, {Entry: 2}})))
+	in = "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"b\"}{\"role\":\"user\",\"content\":\"c\"}\n"
+	f, err = Codec{}.Read(context.Background(), []byte(in))
+	require.NoError(t, err)
+	assert.Equal(t, "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"c\"}\n", string(writeTo(t, f, 0, []wire.Item{{Entry: 0}, {Entry: 2}})))
+}

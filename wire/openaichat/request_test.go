@@ -401,3 +401,17 @@ func TestRequestReusedIDs(t *testing.T) {
 	}
 	assert.Less(t, time.Since(start), 20*time.Second)
 }
+
+// Of two attachments in one message the first gives way; of two fields of one
+// name the last counts.
+func TestRequestOddMessages(t *testing.T) {
+	img := func(c string) string {
+		return `{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat(c, 3000) + `"}}`
+	}
+	s := chat(t, `[{"role":"user","content":[`+img("A")+`,`+img("B")+`]},{"role":"user","content":"x","content":"y"}]`)
+	_, r := sent(t, s, &RequestOptions{MaxBytes: 4000})
+	require.Len(t, r.Report.LeftOut, 1)
+	assert.NotContains(t, string(r.Body()), "AAAA")
+	assert.Contains(t, string(r.Body()), "BBBB")
+	assert.Equal(t, `{"role":"user","content":"y"}`, string(r.Messages[1]))
+}
