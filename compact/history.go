@@ -180,9 +180,12 @@ type historyCache struct {
 // last call.
 func HistoryOf(s *session.Session) History {
 	c := session.Derived(s, historyKey{}, func() *historyCache { return &historyCache{h: newHistory()} })
+	v := s.View()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.h.extend(s.View())
+	if c.h.next < v.Next() {
+		c.h.extend(v)
+	}
 	return c.h
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
@@ -13,6 +14,7 @@ var _ compact.Background = (*Engine)(nil)
 
 // behind is what an engine runs in the background for one session.
 type behind struct {
+	has   atomic.Bool // whether there is a run
 	mu    sync.Mutex
 	run   *behindRun
 	stale int
@@ -81,6 +83,7 @@ func (e *Engine) StartBackground(ctx context.Context, agent compact.Agent) (bool
 	r := &behindRun{a: a, done: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	b.run = r
+	b.has.Store(true)
 	go func() {
 		defer close(r.done)
 		c, err := a.write(r.ctx)
@@ -140,6 +143,7 @@ func (e *Engine) applyBackground(ctx context.Context, agent compact.Agent, inter
 		<-run.done
 	}
 	b.run = nil
+	b.has.Store(false)
 	defer run.cancel()
 	if run.c == nil {
 		return nil, false, nil

@@ -45,11 +45,27 @@ func New(s summarize.Summarizer, opts *Options) (*Engine, error) {
 
 // CompactIfNeeded implements [compact.Service].
 func (e *Engine) CompactIfNeeded(ctx context.Context, agent compact.Agent, trigger compact.Trigger) (*compact.Result, error) {
+	if trigger == compact.Pressure && agent.Session != nil && ctx.Err() == nil && e.calm(agent) {
+		return nil, nil
+	}
 	out, err := e.Consider(ctx, agent, trigger)
 	if err != nil {
 		return nil, err
 	}
 	return out.Result, nil
+}
+
+// calm reports that there is nothing to do below the threshold, without the
+// words of an outcome. It costs O(1) and allocates nothing.
+func (e *Engine) calm(agent compact.Agent) bool {
+	if e.opts.AutoOff {
+		return true
+	}
+	if b := e.behind(agent.Session); b.has.Load() {
+		return false
+	}
+	d, err := e.decide(agent, compact.Pressure)
+	return err == nil && d.policy.ResultCap == 0 && d.tokens < d.threshold
 }
 
 // Consider implements [compact.Considerer].
