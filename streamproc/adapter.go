@@ -26,6 +26,10 @@ type Adapter[T any] struct {
 	// Seq returns the number by which the host finds an item again; nil numbers
 	// the items of the uncompacted conversation from 0.
 	Seq func(item T) session.Seq
+	// Running reports that a call of the item still runs although other messages
+	// follow. Nil says so of none: then a call without a result is running while
+	// nothing but results follows it.
+	Running func(item T) bool
 }
 
 func (a Adapter[T]) check() error {
@@ -82,6 +86,7 @@ type entry struct {
 	seq    session.Seq
 	rec    Record // of a checkpoint that is known
 	ckpt   bool
+	runs   bool // a call of it is still running, says the host
 }
 
 // entries converts items. records finds what is known of a checkpoint.
@@ -107,6 +112,7 @@ func (a Adapter[T]) entries(items []T, first session.Seq, price func(*session.Me
 		if a.Seq != nil {
 			e.seq = a.Seq(it)
 		}
+		e.runs = a.Running != nil && a.Running(it)
 		out[i] = e
 	}
 	fillIDs(out)

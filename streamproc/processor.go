@@ -30,9 +30,9 @@ type Processor[T any] interface {
 	AccumulatedSteps(ctx context.Context) ([]T, error)
 	// ReplaceWithCompaction puts item in the place of the first n items of the
 	// view that t names: of the steps, of the history, or of both in a row,
-	// which is the view of [All]. All of it happens, or nothing: with n above
-	// the length of the view it returns [ErrInvalidSplit], for a target that
-	// the host does not have [ErrUnsupported], and changes nothing.
+	// which is the view of [All]. All of it happens, or nothing: with n below
+	// 1 or above the length of the view it returns [ErrInvalidSplit], for a
+	// target that the host does not have [ErrUnsupported], and changes nothing.
 	ReplaceWithCompaction(ctx context.Context, t target.Target, n int, item T) error
 }
 

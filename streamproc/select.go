@@ -22,7 +22,7 @@ func planItems(list []entry) []plan.Item {
 	out := make([]plan.Item, len(list))
 	for i := range list {
 		e := &list[i]
-		out[i] = plan.Item{Tokens: e.tokens, Cut: m.Balanced(i) && !glued(e.msg), Checkpoint: e.ckpt}
+		out[i] = plan.Item{Tokens: e.tokens, Cut: m.Balanced(i) && !glued(e.msg), Checkpoint: e.ckpt, Fixed: e.runs}
 	}
 	if last >= 0 {
 		for _, a := range m.Answers(last) {

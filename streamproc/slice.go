@@ -93,7 +93,7 @@ func (s *Slice[T]) replace(t target.Target, n int, item T) error {
 	default:
 		return ErrUnsupported
 	}
-	if n < 0 || n > have {
+	if n < 1 || n > have {
 		return ErrInvalidSplit{Requested: n, Available: have}
 	}
 	history, steps := 0, 0

@@ -38,9 +38,12 @@ var rules = []Rule{
 	{Package: "lifecycle/otelobserver", Ours: []string{"lifecycle", "session", "target"},
 		Modules: []string{"go.opentelemetry.io/otel"}},
 	{Package: "compact/engine", Ours: below, Modules: []string{xsync}},
-	{Package: "compact/chat", Ours: []string{"compact/engine", "compact", "summarize", "session", "internal/openaiconv"},
-		Modules: []string{goOpenAI}},
-	{Package: "streamproc", Ours: below, Modules: []string{xsync}},
+	// chat: the records of checkpoints are those of streamproc, windows and prices those of tokencount, and
+	// what it gives back is repaired by the plan of toolpairing.
+	{Package: "compact/chat", Ours: []string{"compact/engine", "compact", "summarize", "session", "internal/openaiconv",
+		"streamproc", "toolpairing", "tokencount", "tokencount/models"}, Modules: []string{goOpenAI}},
+	// streamproc: one of its processors is over go-openai's messages.
+	{Package: "streamproc", Ours: below, Modules: []string{xsync, goOpenAI}},
 	{Package: "detect", Ours: []string{"session", "lifecycle"}},
 	{Package: "recall", Ours: []string{"session", "toolpairing", "compact", "tokencount"}},
 	{Package: "recall/mcpserver", Ours: []string{"recall", "session", "compact"},
