@@ -104,6 +104,23 @@ type Reply struct {
 	Error *ReplyError `json:"error"`
 }
 
+// UnmarshalJSON reads a reply, which has content and a finish reason, or an
+// error.
+func (r *Reply) UnmarshalJSON(b []byte) error {
+	type plain Reply
+	if err := strict(b, (*plain)(r)); err != nil {
+		return err
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(b, &keys); err != nil {
+		return err
+	}
+	if keys["error"] == nil && (keys["content"] == nil || keys["finish_reason"] == nil) {
+		return fmt.Errorf("a reply has neither an error nor content and finish_reason")
+	}
+	return nil
+}
+
 // ReplyError is the way in which a reply fails.
 type ReplyError struct {
 	Status            int               `json:"status"`

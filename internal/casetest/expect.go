@@ -58,7 +58,12 @@ func (w *world) expect() []string {
 	if err != nil {
 		return []string{"a summarizer request cannot be read: " + err.Error()}
 	}
-	c := &checks{w: w, e: &w.c.Expect, surface: w.surface(), chats: chats}
+	return w.expectOf(&w.c.Expect, chats)
+}
+
+// expectOf is expect with other expectations and summarizer requests.
+func (w *world) expectOf(e *Expect, chats []*chatRequest) []string {
+	c := &checks{w: w, e: e, surface: w.surface(), chats: chats}
 	c.text = surfaceText(c.surface)
 	for _, r := range w.seen.requests {
 		if r.final {

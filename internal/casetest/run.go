@@ -106,21 +106,15 @@ func Run(ctx context.Context, c *Case, opts *Options) (r Report) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, errors.New("the case takes too long"))
 	defer cancel()
-	w, err := newWorld(ctx, c, dir)
+	w, err := play(ctx, c, dir)
+	if w != nil {
+		defer w.close()
+	}
 	if err != nil {
 		broken(err)
-		return r
-	}
-	defer w.close()
-	for i, op := range c.ops {
-		if err := w.do(op); err != nil {
-			broken(fmt.Errorf("op %d (%s): %w", i, op.text, err))
+		if w != nil {
 			r.Trace = w.trace()
-			return r
 		}
-	}
-	if err := w.final(); err != nil {
-		broken(fmt.Errorf("final request: %w", err))
 		return r
 	}
 	r.Problems = w.expect()
@@ -130,6 +124,24 @@ func Run(ctx context.Context, c *Case, opts *Options) (r Report) {
 		r.Verdict = Fail
 	}
 	return r
+}
+
+// play carries out what a case does. The world that it returns has to be closed,
+// also beside an error; it is nil when there is none.
+func play(ctx context.Context, c *Case, dir string) (*world, error) {
+	w, err := newWorld(ctx, c, dir)
+	if err != nil {
+		return nil, err
+	}
+	for i, op := range c.ops {
+		if err := w.do(op); err != nil {
+			return w, fmt.Errorf("op %d (%s): %w", i, op.text, err)
+		}
+	}
+	if err := w.final(); err != nil {
+		return w, fmt.Errorf("final request: %w", err)
+	}
+	return w, nil
 }
 
 // trace is what was done and what was left.
