@@ -10,7 +10,7 @@ import (
 const zwsp = "\u200b"
 
 // controlTag matches a tag that steers a summarizer.
-var controlTag = regexp.MustCompile(`(?i)<(/?)[ \t]*(summary|analysis|summary_request|thinking|think|reasoning|scratchpad)[ \t]*>`)
+var controlTag = regexp.MustCompile(`(?i)<[ \t]*(/?)[ \t]*(summary|analysis|summary_request|thinking|think|reasoning|scratchpad)[ \t]*>`)
 
 type tagAt struct {
 	start, end int
@@ -150,6 +150,10 @@ func unwrapSummary(s string) string {
 		}
 		if it := controlTags(inner); len(it) > 0 && it[0].name == "summary" && !it[0].close && strings.TrimSpace(inner[:it[0].start]) == "" {
 			inner = inner[it[0].end:]
+			if end := it[len(it)-1]; end.name == "summary" && end.close && strings.TrimSpace(s[tags[open].end+end.end:tags[close].start]) == "" {
+				inner = strings.TrimSpace(inner)
+				inner = inner[:len(inner)-(end.end-end.start)]
+			}
 		}
 	}
 	before, after := strings.TrimSpace(s[:tags[open].start]), strings.TrimSpace(s[tags[close].end:])

@@ -21,7 +21,7 @@ var (
 	// our framing
 	liveFrame = regexp.MustCompile(`\[[ \t\n]*(?:/[ \t\n]*)?(?:end[ \t\n]+(?:of[ \t\n]+)?)?(?:checkpoint|history[ \t\n]*:)`)
 	// lines that look like a part of ours, or like another speaker
-	liveLine = regexp.MustCompile(`(?m)^[ \t]*(?:#{1,6}[ \t]*|[*_]{1,3})?(?:user|present|todo|tools|failed|files|quotes|system|assistant|human|developer|ai|tool|model)[ \t*_]*:[ \t*_]*`)
+	liveLine = regexp.MustCompile(`(?m)^[ \t]*(?:#{1,6}[ \t]*|[*_]{1,3}[ \t]*)?(?:user|present|todo|tools|failed|files|quotes|system|assistant|human|developer|ai|tool|model)[ \t*_]*:[ \t*_]*`)
 	liveUser = regexp.MustCompile(`(?m)^[ \t]*[0-9]+[ \t]*>`)
 )
 

@@ -1,39 +1,29 @@
 package summarize
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
 )
 
 // Redactor replaces secrets by placeholders. The same secret always has the
-// same placeholder, in every session and process. It is safe for concurrent
-// use. A nil Redactor changes nothing.
+// same placeholder, in every session and process, so that a reader can still
+// tell that two places hold the same one. It is safe for concurrent use. A nil
+// Redactor changes nothing.
+//
+// It knows keys and tokens of common services by their shape, private keys,
+// passwords in URLs and connection strings, authorization headers, and values
+// that are assigned to names such as password, secret, token or api_key. What
+// the log holds stays as it is: redaction is for what leaves the session.
 type Redactor struct {
-	rules []rule
-}
-
-type rule struct {
-	name string
-	re   *regexp.Regexp
-	keys []string
-}
-
-var builtin = []struct{ name, keys, expr string }{
-	{"private-key", "PRIVATE KEY", `-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`},
-	{"aws-key", "AKIA|ASIA", `\b((?:AKIA|ASIA)[A-Z0-9]{16})\b`},
-	{"github-token", "ghp_|gho_|ghu_|ghs_|ghr_|github_pat_", `\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})`},
-	{"api-key", "sk-", `\b(sk-[A-Za-z0-9_-]{16,})`},
-	{"slack-token", "xox", `\b(xox[abeprs]-[A-Za-z0-9-]{10,})`},
-	{"google-key", "AIza", `\b(AIza[A-Za-z0-9_-]{30,})`},
-	{"jwt", "eyJ", `\b(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})`},
-	{"url-password", "://", `://[^\s/:@"'<>]{0,64}:([^\s/@"'<>]{1,128})@`},
-	{"bearer", "earer ", `[Bb]earer ([A-Za-z0-9._~+/=-]{16,})`},
-	{"password", "assword", `(?i)password["']?\s*[:=]\s*["']?([^\s"'\\,;]{4,64})`},
+	patterns []*regexp.Regexp
 }
 
 // NewRedactor returns a redactor with the built-in rules and patterns added by
@@ -46,125 +36,206 @@ func NewRedactor(patterns ...string) (*Redactor, error) {
 		if err != nil {
 			return nil, fmt.Errorf("redact pattern %q: %w", p, err)
 		}
-		r.rules = append(r.rules, rule{name: "pattern", re: re})
-	}
-	for _, b := range builtin {
-		r.rules = append(r.rules, rule{b.name, regexp.MustCompile(b.expr), strings.Split(b.keys, "|")})
+		r.patterns = append(r.patterns, re)
 	}
 	return r, nil
 }
 
-var placeholder = regexp.MustCompile(`\[redacted:[a-z-]+:[0-9a-f]{6}\]`)
+// placeholderOpen starts every placeholder, which ends at the next bracket.
+const placeholderOpen = "[redacted:"
 
-// Redact returns s with its secrets replaced and how many there were.
-// Redacting twice is redacting once.
+var placeholderShape = regexp.MustCompile(`\[redacted:[a-z-]+:[0-9a-f]{6}\]`)
+
+// secretPlaceholder stands for a secret. It is made from few bits of a hash: enough to
+// tell secrets apart, too few to find one again.
+func secretPlaceholder(rule, secret string) string {
+	sum := sha256.Sum256([]byte("agentcompact\x00" + secret))
+	return placeholderOpen + rule + ":" + hex.EncodeToString(sum[:3]) + "]"
+}
+
+// secretAt is a secret that was found: where it is, and by which rule.
+type secretAt struct {
+	a, b int
+	rule string
+}
+
+// Redact returns s with its secrets replaced, and how many places that were; s
+// itself when there are none. Redacting twice is redacting once.
 func (r *Redactor) Redact(s string) (string, int) {
 	if r == nil {
 		return s, 0
 	}
 	total := 0
-	for range 4 {
-		next, n := r.once(s)
-		total += n
-		if n == 0 {
+	for range 8 { // a pattern can match what it left
+		found := findSecrets(s)
+		if len(r.patterns) > 0 {
+			found = r.matchPatterns(s, found)
+		}
+		if len(found) == 0 {
 			break
 		}
-		s = next
+		total += len(found)
+		var b strings.Builder
+		b.Grow(len(s))
+		last := 0
+		for _, f := range found {
+			b.WriteString(s[last:f.a])
+			b.WriteString(secretPlaceholder(f.rule, s[f.a:f.b]))
+			last = f.b
+		}
+		b.WriteString(s[last:])
+		s = b.String()
 	}
 	return s, total
 }
 
-func (r *Redactor) once(s string) (string, int) {
-	total := 0
-	for _, rule := range r.rules {
-		if !rule.may(s) {
+// matchPatterns adds what the user's patterns match. Placeholders are left
+// alone.
+func (r *Redactor) matchPatterns(s string, found []secretAt) []secretAt {
+	var spared [][]int
+	if strings.Contains(s, placeholderOpen) {
+		spared = placeholderShape.FindAllStringIndex(s, -1)
+	}
+	for _, re := range r.patterns {
+		for _, m := range re.FindAllStringSubmatchIndex(s, -1) {
+			a, b := m[0], m[1]
+			if len(m) > 2 && m[2] >= 0 {
+				a, b = m[2], m[3]
+			}
+			for _, p := range outside(a, b, spared) {
+				found = append(found, secretAt{p[0], p[1], "pattern"})
+			}
+		}
+	}
+	return joinSecrets(found)
+}
+
+// outside returns the parts of [a, b) that are in none of the spans.
+func outside(a, b int, spans [][]int) (out [][2]int) {
+	for _, p := range spans {
+		if p[1] <= a {
 			continue
 		}
-		var b strings.Builder
-		n := 0
-		emit := func(seg string) {
-			last := 0
-			for _, m := range rule.re.FindAllStringSubmatchIndex(seg, -1) {
-				a, z := m[0], m[1]
-				if len(m) > 2 && m[2] >= 0 {
-					a, z = m[2], m[3]
-				}
-				if a == z {
-					continue
-				}
-				b.WriteString(seg[last:a])
-				sum := sha256.Sum256([]byte("agentcompact\x00" + seg[a:z]))
-				b.WriteString("[redacted:" + rule.name + ":" + hex.EncodeToString(sum[:3]) + "]")
-				last = z
-				n++
-			}
-			b.WriteString(seg[last:])
+		if p[0] >= b {
+			break
 		}
-		last := 0
-		for _, m := range placeholder.FindAllStringIndex(s, -1) {
-			emit(s[last:m[0]])
-			b.WriteString(s[m[0]:m[1]])
-			last = m[1]
+		if p[0] > a {
+			out = append(out, [2]int{a, p[0]})
 		}
-		emit(s[last:])
-		if n > 0 {
-			s = b.String()
-			total += n
-		}
+		a = p[1]
 	}
-	return s, total
+	if a < b {
+		out = append(out, [2]int{a, b})
+	}
+	return out
 }
 
-func (r rule) may(s string) bool {
-	if len(r.keys) == 0 {
-		return true
+// joinSecrets sorts what was found and joins what overlaps.
+func joinSecrets(found []secretAt) []secretAt {
+	if len(found) < 2 {
+		return found
 	}
-	for _, k := range r.keys {
-		if strings.Contains(s, k) {
-			return true
+	slices.SortStableFunc(found, func(x, y secretAt) int { return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(y.b, x.b)) })
+	out := found[:1]
+	for _, f := range found[1:] {
+		if last := &out[len(out)-1]; f.a < last.b {
+			last.b = max(last.b, f.b)
+			continue
 		}
+		out = append(out, f)
 	}
-	return false
+	return out
 }
 
 // Message returns m with the secrets of all its texts replaced, and how many
-// there were; m itself when there are none. m is not modified.
+// there were; m itself when there are none. m is not modified. Forms of the
+// provider's that cannot be edited are dropped where they would still hold a
+// secret: the record that the message was read from, and the signature of
+// reasoning that changed.
 func (r *Redactor) Message(m *session.Message) (*session.Message, int) {
 	if r == nil || m == nil {
 		return m, 0
 	}
-	c := m.Clone()
-	n := r.parts(c.Parts)
+	parts, n := r.parts(m.Parts)
+	extra := m.Extra
+	for k, v := range m.Extra {
+		if s, hits := r.Redact(string(v)); hits > 0 {
+			if n == 0 || len(extra) == len(m.Extra) {
+				extra = make(map[string]json.RawMessage, len(m.Extra))
+				for k, v := range m.Extra {
+					extra[k] = v
+				}
+			}
+			extra[k] = validJSON(s)
+			n += hits
+		}
+	}
 	if n == 0 {
 		return m, 0
 	}
-	c.Origin = nil
-	return c, n
+	c := *m
+	c.Parts, c.Extra, c.Origin = parts, extra, nil
+	return &c, n
 }
 
-func (r *Redactor) parts(parts []session.Part) int {
+func validJSON(s string) json.RawMessage {
+	if json.Valid([]byte(s)) {
+		return json.RawMessage(s)
+	}
+	return json.RawMessage("null")
+}
+
+// parts redacts parts; it returns the same slice when nothing was found.
+func (r *Redactor) parts(parts []session.Part) ([]session.Part, int) {
 	total := 0
+	out := parts
 	for i, p := range parts {
 		n := 0
-		switch p := p.(type) {
+		switch q := p.(type) {
 		case session.Text:
-			p.Text, n = r.Redact(p.Text)
-			parts[i] = p
+			q.Text, n = r.Redact(q.Text)
+			p = q
 		case session.ToolCall:
-			if p.Arguments, n = r.Redact(p.Arguments); n > 0 {
-				p.Raw = nil
+			if q.Arguments, n = r.Redact(q.Arguments); n > 0 {
+				q.Raw = nil
 			}
-			parts[i] = p
+			p = q
 		case session.ToolResult:
-			n = r.parts(p.Parts)
-			parts[i] = p
+			q.Parts, n = r.parts(q.Parts)
+			p = q
 		case session.Reasoning:
-			if p.Text, n = r.Redact(p.Text); n > 0 {
-				p.Raw, p.Signature = nil, ""
+			if q.Text, n = r.Redact(q.Text); n > 0 {
+				q.Raw, q.Signature = nil, ""
 			}
-			parts[i] = p
+			p = q
+		case session.Image:
+			if !strings.HasPrefix(q.URL, "data:") {
+				if q.URL, n = r.Redact(q.URL); n > 0 {
+					q.Raw = nil
+				}
+				p = q
+			}
+		case session.File:
+			if !strings.HasPrefix(q.URL, "data:") {
+				if q.URL, n = r.Redact(q.URL); n > 0 {
+					q.Raw = nil
+				}
+				p = q
+			}
+		case session.Opaque:
+			var s string
+			if s, n = r.Redact(string(q.Raw)); n > 0 {
+				q.Raw = validJSON(s)
+				p = q
+			}
 		}
-		total += n
+		if n > 0 {
+			if total == 0 {
+				out = slices.Clone(parts)
+			}
+			out[i] = p
+			total += n
+		}
 	}
-	return total
+	return out, total
 }

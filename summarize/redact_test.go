@@ -1,0 +1,170 @@
+package summarize
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+type secretRow struct {
+	Text  string
+	Gone  []string
+	Stays []string
+}
+
+func secretRows(t testing.TB) []secretRow {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "testdata", "summarize", "secrets.json"))
+	require.NoError(t, err)
+	var f struct{ Rows []secretRow }
+	require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(string(b), "++", "")), &f))
+	require.GreaterOrEqual(t, len(f.Rows), 40)
+	return f.Rows
+}
+
+func TestRedactKnownSecrets(t *testing.T) {
+	r, err := NewRedactor()
+	require.NoError(t, err)
+	for _, row := range secretRows(t) {
+		got, n := r.Redact("before " + row.Text + " after")
+		if len(row.Gone) == 0 {
+			require.Equal(t, "before "+row.Text+" after", got, "is no secret")
+			require.Zero(t, n)
+			continue
+		}
+		require.Positive(t, n, row.Text)
+		require.Contains(t, got, "[redacted:")
+		for _, s := range row.Gone {
+			require.NotContains(t, got, s)
+		}
+		for _, s := range append(row.Stays, "before ") {
+			require.Contains(t, got, s)
+		}
+		again, n := r.Redact(got)
+		require.Equal(t, got, again)
+		require.Zero(t, n)
+	}
+}
+
+func TestRedactPlaceholdersAreStable(t *testing.T) {
+	a, err := NewRedactor()
+	require.NoError(t, err)
+	b, err := NewRedactor(`ticket-\d+`)
+	require.NoError(t, err)
+	const text = "password=hunter2x and password=hunter2x and password=hunter3x"
+	x, n := a.Redact(text)
+	require.Equal(t, 3, n)
+	y, _ := b.Redact(text)
+	require.Equal(t, x, y)
+	f := strings.Fields(x)
+	require.Equal(t, f[0], f[2], "the same secret")
+	require.NotEqual(t, f[0], f[4], "another secret")
+}
+
+func TestRedactPatterns(t *testing.T) {
+	_, err := NewRedactor(`(`)
+	require.ErrorContains(t, err, "(")
+	r, err := NewRedactor(`sk-example-[0-9]+`, `://[^:]+:[^@]+@`, `customer (\d+)`, `[a-z]*`)
+	require.NoError(t, err)
+	got, n := r.Redact("API_KEY=sk-example-0000111122223333 CUSTOMER customer 4711 X")
+	require.Positive(t, n)
+	require.NotContains(t, got, "0000111122223333")
+	require.NotContains(t, got, "4711")
+	again, n := r.Redact(got)
+	require.Equal(t, got, again, "a pattern does not match placeholders")
+	require.Zero(t, n)
+	var none *Redactor
+	same, n := none.Redact("password=hunter2")
+	require.Equal(t, "password=hunter2", same)
+	require.Zero(t, n)
+}
+
+func TestRedactMessage(t *testing.T) {
+	r, err := NewRedactor()
+	require.NoError(t, err)
+	const secret = "hunter2-example"
+	m := session.Message{
+		Role: session.RoleAssistant, Source: session.Source{Kind: session.SourceModel},
+		Parts: []session.Part{
+			session.Text{Text: "password: " + secret},
+			session.Reasoning{Text: "password: " + secret, Signature: "sig", Raw: json.RawMessage(`{"t":"` + secret + `"}`)},
+			session.ToolCall{ID: "1", Name: "connect", Arguments: `{"dsn":"postgres://bob:` + secret + `@db/x"}`, Raw: json.RawMessage(`{"a":"` + secret + `"}`)},
+			session.Image{URL: "https://bob:" + secret + "@img.example/a.png"},
+			session.Opaque{Kind: "x", Raw: json.RawMessage(`{"password":"` + secret + `"}`)},
+			session.Text{Text: "clean"},
+		},
+		Extra:  map[string]json.RawMessage{"x": json.RawMessage(`{"password":"` + secret + `"}`), "y": json.RawMessage(`1`)},
+		Origin: &session.Origin{Format: "f", Raw: json.RawMessage(`"` + secret + `"`)},
+	}
+	before, err := json.Marshal(m)
+	require.NoError(t, err)
+	got, n := r.Message(&m)
+	require.Equal(t, 6, n)
+	b, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.NotContains(t, string(b), secret)
+	require.True(t, json.Valid([]byte(got.Parts[2].(session.ToolCall).Arguments)), "arguments stay JSON")
+	require.True(t, json.Valid(got.Parts[4].(session.Opaque).Raw))
+	require.Empty(t, got.Parts[1].(session.Reasoning).Signature)
+	after, err := json.Marshal(m)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after), "the message itself is not touched")
+
+	tool := session.ToolText("1", "password: "+secret)
+	got, n = r.Message(&tool)
+	require.Equal(t, 1, n)
+	require.NotContains(t, got.Text(), secret)
+	require.Contains(t, tool.Text(), secret)
+
+	clean := session.UserText("nothing here")
+	same, n := r.Message(&clean)
+	require.Same(t, &clean, same)
+	require.Zero(t, n)
+}
+
+func TestRedactIsIdempotent(t *testing.T) {
+	rows := secretRows(t)
+	r, err := NewRedactor(`[0-9]{4}`)
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		for range rapid.IntRange(1, 4).Draw(t, "n") {
+			b.WriteString(rapid.SampledFrom(rows).Draw(t, "row").Text)
+			b.WriteString(rapid.SampledFrom([]string{"", " ", "\n", "=", ":", "@", "[redacted:", "\"", "\\"}).Draw(t, "sep"))
+		}
+		once, _ := r.Redact(b.String())
+		twice, n := r.Redact(once)
+		require.Equal(t, once, twice)
+		require.Zero(t, n)
+	})
+}
+
+func FuzzRedact(f *testing.F) {
+	for _, row := range secretRows(f) {
+		f.Add(row.Text)
+	}
+	r, err := NewRedactor()
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, s string) {
+		once, n := r.Redact(s)
+		require.Equal(t, n == 0, once == s)
+		twice, n := r.Redact(once)
+		require.Equal(t, once, twice)
+		require.Zero(t, n)
+	})
+}
+
+func BenchmarkRedact(b *testing.B) {
+	text := strings.Repeat("The parser reads tokens from scan.go and keeps a table of passwords policy; see https://example.org/a/b for secrets of style.\n", 8000)
+	r, _ := NewRedactor()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		r.Redact(text)
+	}
+}
