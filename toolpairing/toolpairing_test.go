@@ -1,7 +1,6 @@
 package toolpairing_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -257,87 +256,3 @@ type one struct{ session.BytePricer }
 
 func (one) ID() string                 { return "one" }
 func (one) Price(*session.Message) int { return 1 }
-
-func BenchmarkQueryAfterAppend(b *testing.B) {
-	for name, n := range map[string]int{"1000": 1000, "10000": 10000, "100000": 100000} {
-		b.Run(name, func(b *testing.B) {
-			s := long(b, n)
-			live := toolpairing.For(s)
-			m := session.UserText("u")
-			var seqs []session.Seq
-			_, _ = live.BalancedAfter(0)
-			var err error
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				if seqs, err = s.Append(context.Background(), m); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-				if ok, err := live.BalancedAfter(seqs[0]); !ok || err != nil {
-					b.Fatal(ok, err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkNearestCut(b *testing.B) {
-	for name, n := range map[string]int{"1000": 1000, "10000": 10000, "100000": 100000} {
-		b.Run(name, func(b *testing.B) {
-			s := long(b, n)
-			live := toolpairing.For(s)
-			half := s.View().SurfaceTokens() / 2
-			b.ReportAllocs()
-			for b.Loop() {
-				live.With(func(x *toolpairing.Index) {
-					if x.Nearest(half) == 0 {
-						b.Fatal("no cut")
-					}
-				})
-			}
-		})
-	}
-}
-
-func BenchmarkQueryAfterReplace(b *testing.B) {
-	s := long(b, 100_000)
-	live := toolpairing.For(s)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		v := s.View()
-		var err error
-		if i%2 == 0 {
-			_, err = s.Record(context.Background(), session.Replace{Start: v.Node(50_001).Seq, End: v.Node(50_040).Seq, Message: session.UserText("sum")})
-		} else {
-			_, err = s.Record(context.Background(), session.Restore{Node: v.Next() - 1})
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-		live.With(func(*toolpairing.Index) {})
-	}
-}
-
-func long(b *testing.B, n int) *session.Session {
-	b.Helper()
-	s, err := session.Open(context.Background(), session.NewMemoryStore(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	text := strings.Repeat("x", 300)
-	var bodies []session.Body
-	for i := range n {
-		m := session.AssistantText(text, session.ToolCall{ID: "c", Name: "t"})
-		if i%2 == 1 {
-			m = session.ToolText("c", text)
-		}
-		bodies = append(bodies, session.Append{Message: m})
-	}
-	if _, err := s.Record(context.Background(), bodies...); err != nil {
-		b.Fatal(err)
-	}
-	return s
-}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -61,6 +62,9 @@ type Store struct {
 	flushing bool
 	inFlight session.Seq // events that are being written
 	timer    *time.Timer // of SyncEvery
+
+	sound atomic.Int64 // the offset of end, for readers without the mutex
+	ahead ahead
 
 	closed bool
 	broken error // why nothing can be appended any more
@@ -179,6 +183,7 @@ const markEvery = 256 << 10
 func (s *Store) learn(p place) {
 	if p.off > s.end.off {
 		s.end = p
+		s.sound.Store(p.off)
 	}
 	if n := len(s.marks); n == 0 && p.off >= markEvery || n > 0 && p.off-s.marks[n-1].off >= markEvery {
 		s.marks = append(s.marks, p)
@@ -249,24 +254,62 @@ func (s *Store) Close() error {
 // payloads is the store as the [session.Loader] of its events.
 type payloads Store
 
+// ahead is what was read beyond the last payload that was asked for, since
+// payloads are mostly asked for in order.
+type ahead struct {
+	mu   sync.Mutex
+	off  int64
+	data []byte
+	want int64 // where the next payload may be when they are asked for in order
+}
+
+const readAhead = 128 << 10
+
 func (p *payloads) Load(off int64, n int) ([]byte, error) {
 	b := make([]byte, n)
+	a := &p.ahead
+	a.mu.Lock()
+	if off >= a.off && off+int64(n) <= a.off+int64(len(a.data)) {
+		copy(b, a.data[off-a.off:])
+		a.want = off + int64(n)
+		a.mu.Unlock()
+		return b, nil
+	}
+	inOrder := off >= a.want && off < a.want+4<<10
+	a.want = off + int64(n)
+	a.mu.Unlock()
+	if !inOrder {
+		return b, p.read(b, off)
+	}
+	// Whatever is before the end of the last append never changes.
+	block := make([]byte, min(max(p.sound.Load()-off, int64(n)), max(readAhead, int64(n))))
+	if err := p.read(block, off); err != nil {
+		return nil, err
+	}
+	copy(b, block)
+	a.mu.Lock()
+	a.off, a.data = off, block
+	a.mu.Unlock()
+	return b, nil
+}
+
+func (p *payloads) read(b []byte, off int64) error {
 	_, err := p.f.ReadAt(b, off)
 	if errors.Is(err, fs.ErrClosed) {
 		f, err := p.fs.OpenFile(p.path, os.O_RDONLY, 0)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer f.Close()
 		if _, err := f.ReadAt(b, off); err != nil {
-			return nil, fmt.Errorf("read %s: %w", p.path, err)
+			return fmt.Errorf("read %s: %w", p.path, err)
 		}
-		return b, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", p.path, err)
+		return fmt.Errorf("read %s: %w", p.path, err)
 	}
-	return b, nil
+	return nil
 }
 
 // ctxMutex is a mutex whose Lock can be given up.
