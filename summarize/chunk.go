@@ -110,9 +110,6 @@ func cutText(s string, tokens int, count func(string) int) []string {
 		n := len(s) / ((total + tokens - 1) / tokens)
 		for {
 			n = max(n, 1)
-			for n > 1 && n < len(s) && !utf8.RuneStart(s[n]) {
-				n--
-			}
 			for n < len(s) && !utf8.RuneStart(s[n]) {
 				n++
 			}

@@ -92,6 +92,10 @@ func (p *reply) fromResult(r overflow.Result, err error, reading bool) *Failure 
 		if f.Actual == 0 && r.OverBy > 0 && r.Limit > 0 {
 			f.Actual = r.Limit + r.OverBy
 		}
+		if f.Limit > 0 && f.Actual > p.built.input && p.built.input > 0 {
+			// The provider counts more than we do: put its window in our unit.
+			r.Limit = int(float64(r.Limit) * float64(p.built.input) / float64(f.Actual))
+		}
 		if w, ok := r.LearnedWindow(p.l.Window()); ok {
 			p.l.window.Store(int64(w))
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -238,11 +239,15 @@ func (r *run) part(ctx context.Context, m *model, base *Request, chunks [][]Item
 	if now := r.room(m, &req); now > 0 && total > now && now < room {
 		return r.parts(ctx, m, &sub, items, now, depth+1) // learned meanwhile
 	}
+	if total <= min(minPart, room/2) && n > 1 {
+		return []text{{text: verbatim(items)}}, nil // a note would not be shorter
+	}
 	guard := GuardOptions{}
 	if r.o.Guard != nil {
 		guard = *r.o.Guard
 	}
-	guard.MinGain, guard.MaxTokens = 0, 0
+	// The note on a part may be longer than asked: the reduce step bounds it.
+	guard.MinGain, guard.MaxTokens = 0, 2*req.MaxTokens
 	t, who, err := r.write(ctx, piece{req: &req, judge: &req, guard: &guard, purpose: purposeOf(&req)})
 	if err == nil {
 		return []text{t}, nil
@@ -254,6 +259,18 @@ func (r *run) part(ctx context.Context, m *model, base *Request, chunks [][]Item
 		return r.parts(ctx, who, &sub, items, min(r.room(who, &req), max(total-1, 1)), depth+1)
 	}
 	return nil, err
+}
+
+// verbatim returns the entries as they are, for the reduce step to read.
+func verbatim(items []Item) string {
+	var b strings.Builder
+	t := &transcript{}
+	for i := range items {
+		if head, body := t.entry(&items[i]); head != "" {
+			line(&b, head+": "+body)
+		}
+	}
+	return b.String()
 }
 
 func purposeOf(req *Request) string {
@@ -308,8 +325,13 @@ func (r *run) planned() int {
 	if room == 0 || total <= room {
 		return 1
 	}
-	n := len(r.chunked(m, r.req, r.req.Items, room))
-	calls := n
+	chunks := r.chunked(m, r.req, r.req.Items, room)
+	n, calls := len(chunks), 0
+	for _, c := range chunks {
+		if _, total := sizes(r.req, c); total > min(minPart, room/2) {
+			calls++
+		}
+	}
 	for n > 1 {
 		each := max(minPart, room/n)
 		if r.req.MaxTokens > 0 {

@@ -133,6 +133,7 @@ func TestUnitAboveTheWindowIsCutInsideItsText(t *testing.T) {
 	w, err := Run(t.Context(), newTestLLM(t, srv, LLMOptions{Window: 3000, MaxTokens: 300}), requestOf(span...), newClock().options(RunOptions{}))
 	require.NoError(t, err)
 	require.Greater(t, w.Chunks, 2)
+	require.Contains(t, lastText(t, srv.Requests()[len(w.Calls)-1]), "#0 user: read it", "what is shorter than a note goes as it is")
 	all, largest := inputs(srv)
 	require.LessOrEqual(t, largest, 2700)
 	for i := range 900 {

@@ -145,6 +145,10 @@ func TestFailureClasses(t *testing.T) {
 			calls: []string{"summary stream", "retry ok"}, waits: []time.Duration{250 * time.Millisecond},
 		},
 		{
+			name: "broken off by the provider", script: []summarizetest.Reply{finish("The pump", "error"), reply(note)},
+			calls: []string{"summary stream", "retry ok"}, waits: []time.Duration{250 * time.Millisecond},
+		},
+		{
 			name: "cut", script: []summarizetest.Reply{broken(summarizetest.FaultCut), reply(note)},
 			calls: []string{"summary stream", "retry ok"}, waits: []time.Duration{250 * time.Millisecond},
 		},
