@@ -33,8 +33,12 @@ func (e *Engine) consider(ctx context.Context, agent compact.Agent, d decision, 
 		return err
 	}
 	if d.trigger == compact.Pressure {
-		if err := e.held(compact.HistoryOf(s), d.view, d.threshold); err != nil {
-			return err
+		var why *compact.Error
+		if err := e.held(compact.HistoryOf(s), d.view, d.threshold); errors.As(err, &why) {
+			// The answer is that of the attempt before, and no failure of this
+			// one.
+			out.Code, out.Reason = why.Code, why.Detail
+			return nil
 		}
 	}
 	if d.trigger == compact.ContextOverflow {
@@ -75,7 +79,7 @@ func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, 
 	}
 	// What would remain must leave room for a checkpoint below the threshold;
 	// a tail that is too large by itself has its results shortened.
-	sp, err := choose(s.View(), wanted, 0, nil)
+	sp, err := choose(s, s.View(), wanted, 0, nil)
 	if left := remaining(s.View(), sp); left+minimumCheckpoint >= d.threshold {
 		pruned, perr := e.shrinkTail(ctx, agent, d.threshold, sp)
 		if perr != nil {
@@ -86,7 +90,7 @@ func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, 
 			if total(s.View()) < d.threshold {
 				return nil
 			}
-			sp, err = choose(s.View(), wanted, 0, nil)
+			sp, err = choose(s, s.View(), wanted, 0, nil)
 		}
 	}
 	if err != nil {
@@ -103,7 +107,7 @@ func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, 
 	}
 	out.Result, err = e.attempt(ctx, agent, job{
 		trigger: compact.Pressure, limit: d.threshold,
-		choose: func(v session.View) (span, error) { return choose(v, wanted, 0, nil) },
+		choose: func(v session.View) (span, error) { return choose(agent.Session, v, wanted, 0, nil) },
 	})
 	return err
 }
@@ -160,7 +164,7 @@ func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, 
 	wanted := d.policy.tail(d.base())
 	newest := tail{tokens: 0, prompt: wanted.prompt}
 	if wanted.tokens < 0 && wanted.messages > 0 {
-		if _, err := choose(s.View(), wanted, 0, nil); err == nil {
+		if _, err := choose(s, s.View(), wanted, 0, nil); err == nil {
 			newest = wanted
 		}
 	}
@@ -173,7 +177,7 @@ func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, 
 		}
 		out.Pruned = append(out.Pruned, pruned...)
 	}
-	sp, err := choose(s.View(), newest, 0, nil)
+	sp, err := choose(s, s.View(), newest, 0, nil)
 	limit := d.overflowLimit()
 	if limit > 0 && remaining(s.View(), sp)+minimumCheckpoint >= limit {
 		pruned, perr := e.shrinkTail(ctx, agent, limit, sp)
@@ -184,7 +188,7 @@ func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, 
 		if len(pruned) > 0 && total(s.View()) < limit {
 			return nil
 		}
-		sp, err = choose(s.View(), newest, 0, nil)
+		sp, err = choose(s, s.View(), newest, 0, nil)
 		if remaining(s.View(), sp)+minimumCheckpoint >= limit {
 			limit = 0 // it cannot be reached: reduce what can be reduced
 		}
@@ -202,7 +206,7 @@ func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, 
 	}
 	out.Result, err = e.attempt(ctx, agent, job{
 		trigger: compact.ContextOverflow, limit: limit,
-		choose: func(v session.View) (span, error) { return choose(v, newest, 0, nil) },
+		choose: func(v session.View) (span, error) { return choose(agent.Session, v, newest, 0, nil) },
 	})
 	return err
 }

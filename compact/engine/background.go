@@ -71,7 +71,7 @@ func (e *Engine) StartBackground(ctx context.Context, agent compact.Agent) (bool
 	wanted := d.policy.tail(d.base())
 	a, err := e.begin(ctx, agent, job{
 		trigger: compact.Behind, limit: d.threshold,
-		choose: func(v session.View) (span, error) { return choose(v, wanted, 0, nil) },
+		choose: func(v session.View) (span, error) { return choose(agent.Session, v, wanted, 0, nil) },
 	})
 	if err != nil {
 		var own *compact.Error

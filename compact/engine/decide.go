@@ -117,14 +117,7 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 	switch last.End.Code {
 	case compact.Cancelled, compact.NotSmaller, compact.NoProgress, compact.NothingToCompact:
 		if need := int(trifle * float64(max(threshold, last.End.Before/2))); grown < max(need, 1) {
-			code := last.End.Code
-			if code == compact.NotSmaller {
-				code = compact.NoProgress
-			}
-			if code == compact.Cancelled {
-				code = compact.NoProgress
-			}
-			return fail(code, "the last attempt ended with %q and the session has grown by only %d tokens since", last.End.Code, max(grown, 0))
+			return fail(last.End.Code, "the last attempt ended with %q and the session has grown by only %d tokens since", last.End.Code, max(grown, 0))
 		}
 	}
 	failures := h.Failures()

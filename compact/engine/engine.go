@@ -146,7 +146,7 @@ func (e *Engine) CompactRegion(ctx context.Context, agent compact.Agent, start, 
 		return nil, err
 	}
 	return e.attempt(ctx, agent, job{trigger: compact.Region, choose: func(v session.View) (span, error) {
-		return region(v, start, end)
+		return region(agent.Session, v, start, end)
 	}})
 }
 
@@ -177,7 +177,7 @@ func (e *Engine) now(agent compact.Agent, opts compact.NowOptions) job {
 			if base == 0 {
 				base = v.EnvelopeTokens() + v.SurfaceTokens()
 			}
-			return choose(v, p.tail(base), opts.Target, opts.Keep)
+			return choose(agent.Session, v, p.tail(base), opts.Target, opts.Keep)
 		},
 	}
 }

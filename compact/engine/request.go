@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/compact"
@@ -15,7 +16,7 @@ import (
 // same items as they were before any pruning, for the ledger.
 func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.Item, error) {
 	v, s := a.view, a.agent.Session
-	x := toolpairing.Of(v)
+	abandoned := a.abandoned()
 	provider, model := a.agent.Route()
 	envelope, _ := v.Envelope()
 	req := &summarize.Request{
@@ -38,11 +39,7 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 			return nil, nil, &compact.Error{Code: compact.SummaryFailed, Node: n.Seq, Detail: "read message", Err: err}
 		}
 		it := summarize.Item{Seq: n.Seq, Message: m, Tokens: int(n.Tokens), Recalled: n.Source().Form == compact.FormRecalled}
-		for k, id := range n.Calls() {
-			if _, ok := x.Answered(i, k); !ok && !x.Running(i, k) {
-				it.Abandoned = append(it.Abandoned, id)
-			}
-		}
+		it.Abandoned = abandoned[n.Seq]
 		if compact.IsCheckpointSource(n.Source()) {
 			it.Checkpoint = true
 			var ledger *summarize.Ledger
@@ -62,6 +59,22 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 	budget := a.budget()
 	req.MaxTokens = max(budget*narrativeShare/100, 1)
 	return req, originals, nil
+}
+
+// abandoned returns the calls of the span that were never answered, by message.
+func (a *attempt) abandoned() map[session.Seq][]string {
+	out := make(map[session.Seq][]string)
+	indexed(a.agent.Session, a.view, func(x *toolpairing.Index) {
+		for i := a.span.start; i < a.span.end; i++ {
+			n := a.view.Node(i)
+			for k, id := range n.Calls() {
+				if _, ok := x.Answered(i, k); !ok && !x.Running(i, k) {
+					out[n.Seq] = append(out[n.Seq], id)
+				}
+			}
+		}
+	})
+	return out
 }
 
 // narrativeShare is the part of a checkpoint's budget that the narrative may
@@ -176,18 +189,24 @@ func (e *Engine) redactLedger(l *summarize.Ledger) (*summarize.Ledger, int) {
 	return out, hits
 }
 
-// tailText is what stays visible behind the span.
+// tailBytes is how much of the newest text behind the span counts as what the
+// agent sees anyway.
+const tailBytes = 64 << 10
+
+// tailText is what stays visible behind the span, its newest part.
 func (a *attempt) tailText() string {
-	var b strings.Builder
-	for i := a.span.end; i < a.view.Len(); i++ {
+	var list []string
+	for i, size := a.view.Len()-1, 0; i >= a.span.end && size < tailBytes; i-- {
 		m, err := a.view.Message(i)
 		if err != nil {
 			continue
 		}
-		b.WriteString(m.Text())
-		b.WriteByte('\n')
+		t := m.Text()
+		size += len(t)
+		list = append(list, t)
 	}
-	return b.String()
+	slices.Reverse(list)
+	return strings.Join(list, "\n")
 }
 
 // offload hands the folded text to the host and returns where it can be found,

@@ -240,7 +240,7 @@ func (a *attempt) commit(ctx context.Context, c *checkpoint) (*compact.Result, e
 		if open := h.Open(); open == nil || open.Start.ID != a.id {
 			return nil, fail(compact.Changed, "another process ended or took over the attempt")
 		}
-		if err := a.span.same(v); err != nil {
+		if err := a.span.same(s, v); err != nil {
 			return nil, err
 		}
 		before, gen = total(v), v.Generation()

@@ -97,8 +97,28 @@ func keptPositions(v session.View, x *toolpairing.Index, start, end int, extra [
 // choose selects the oldest span of whole units before the wanted tail, within
 // the target when one is set. It returns an error with code NothingToCompact
 // when there is none.
-func choose(v session.View, t tail, tgt target.Target, extra []session.Seq) (span, error) {
-	x := toolpairing.Of(v)
+func choose(s *session.Session, v session.View, t tail, tgt target.Target, extra []session.Seq) (sp span, err error) {
+	indexed(s, v, func(x *toolpairing.Index) { sp, err = chooseIn(x, t, tgt, extra) })
+	return sp, err
+}
+
+// indexed calls fn with the pairing index of a view: the one that the session
+// keeps, when the view is its newest.
+func indexed(s *session.Session, v session.View, fn func(*toolpairing.Index)) {
+	done := false
+	toolpairing.For(s).With(func(x *toolpairing.Index) {
+		if x.View() == v {
+			fn(x)
+			done = true
+		}
+	})
+	if !done {
+		fn(toolpairing.Of(v))
+	}
+}
+
+func chooseIn(x *toolpairing.Index, t tail, tgt target.Target, extra []session.Seq) (span, error) {
+	v := x.View()
 	from, to := 0, v.Len()
 	if tgt != 0 {
 		from, to = tgt.Span(v)
@@ -198,7 +218,13 @@ func spanOf(v session.View, x *toolpairing.Index, start, end int, extra []sessio
 }
 
 // region returns the span that start and end name, or says which edge is wrong.
-func region(v session.View, start, end session.Seq) (span, error) {
+func region(s *session.Session, v session.View, start, end session.Seq) (sp span, err error) {
+	indexed(s, v, func(x *toolpairing.Index) { sp, err = regionIn(x, start, end) })
+	return sp, err
+}
+
+func regionIn(x *toolpairing.Index, start, end session.Seq) (span, error) {
+	v := x.View()
 	missing := func(edge string, q session.Seq, err error) error {
 		return &compact.Error{Code: compact.NotFound, Edge: edge, Node: q, Detail: "the message is not on the surface", Err: err}
 	}
@@ -214,7 +240,6 @@ func region(v session.View, start, end session.Seq) (span, error) {
 		return span{}, &compact.Error{Code: compact.Reversed, Node: start,
 			Detail: "event " + seqText(start) + " stands after event " + seqText(end) + " on the surface"}
 	}
-	x := toolpairing.Of(v)
 	for _, edge := range []struct {
 		name string
 		cut  int
@@ -236,7 +261,7 @@ func region(v session.View, start, end session.Seq) (span, error) {
 
 // same reports whether the span stands in the view as it was: the same messages
 // in a row, both edges balanced, and nothing of what goes pinned since.
-func (s span) same(v session.View) error {
+func (s span) same(of *session.Session, v session.View) (err error) {
 	at, err := v.Position(s.seqs[0])
 	if err != nil {
 		return fail(compact.Changed, "event %d is not on the surface any more", s.seqs[0])
@@ -253,12 +278,13 @@ func (s span) same(v session.View) error {
 			return fail(compact.Changed, "event %d was pinned meanwhile", q)
 		}
 	}
-	x := toolpairing.Of(v)
-	for _, cut := range []int{at, at + len(s.seqs)} {
-		if !x.Balanced(cut) {
-			node, id, _ := x.Splits(cut)
-			return fail(compact.Changed, "the edge now separates call %q in event %d from its result", id, node)
+	indexed(of, v, func(x *toolpairing.Index) {
+		for _, cut := range []int{at, at + len(s.seqs)} {
+			if !x.Balanced(cut) {
+				node, id, _ := x.Splits(cut)
+				err = fail(compact.Changed, "the edge now separates call %q in event %d from its result", id, node)
+			}
 		}
-	}
-	return nil
+	})
+	return err
 }
