@@ -15,12 +15,21 @@
 // surface changes by four operations, each of them an event: append at the
 // tail, replace an inclusive run by one message (optionally keeping named
 // nodes of the run, which then stand right after it), restore what a
-// replacement shadowed, and rewind to the surface as it was at an earlier
-// event. Nothing is ever deleted from the log, so every surface that ever
-// existed can be rebuilt from a prefix of it.
+// replacement shadowed (and [Redo] it), and rewind to the surface as it was at
+// an earlier event. Nothing is ever deleted from the log, so every surface
+// that ever existed can be rebuilt from a prefix of it.
 //
 // After a replace the surface is not in seq order any more: a span is a run of
 // positions, named by the seqs at its two edges.
+//
+// # Pins, calls and repair
+//
+// A pin covers a whole unit, an assistant message with all results of its
+// calls, those included that come later; no operation hides what is pinned, nor
+// a call that the host says is running. A result that comes after its call was
+// hidden or abandoned stands on the surface as a short note, with the whole
+// result in the note's Origin. [Session.Repair] closes the turn of a process
+// that died.
 //
 // # Concurrency
 //

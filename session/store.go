@@ -43,7 +43,8 @@ type Store interface {
 type Stager interface {
 	// Stage is Append without the wait. The function that it returns blocks
 	// until the events are durable, or says why they are not; after that error
-	// the store takes nothing more.
+	// the store takes nothing more. It must be called, from any goroutine: the
+	// store may do the work in it.
 	Stage(ctx context.Context, next Seq, events []*Event) (wait func() error, err error)
 }
 

@@ -77,12 +77,14 @@ func parseHeader(name string, b []byte) (int, error) {
 	return end + 1, nil
 }
 
+const lineStart = `{"left":`
+
 const maxHeader = 1 << 12
 
 // appendLine appends the line of an event. synced is left out when it is 0.
 func appendLine(dst, event []byte, left int, synced int64) []byte {
 	start := len(dst)
-	dst = append(dst, `{"left":`...)
+	dst = append(dst, lineStart...)
 	dst = strconv.AppendInt(dst, int64(left), 10)
 	if synced > 0 {
 		dst = append(dst, `,"synced":`...)
@@ -127,7 +129,7 @@ func parseLine(b []byte) (l line, ok bool) {
 	if crc32.Checksum(b[:end], castagnoli) != sum {
 		return l, false
 	}
-	rest, ok := bytes.CutPrefix(b[:end], []byte(`{"left":`))
+	rest, ok := bytes.CutPrefix(b[:end], []byte(lineStart))
 	if !ok {
 		return l, false
 	}

@@ -145,8 +145,23 @@ func judge(name string, f io.ReaderAt, p place, t tail, limit int64) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		if l, ok := parseLine(b); ok && l.synced > p.off {
+		if knowsSynced(b, p.off) {
 			return &DamageError{Path: name, Offset: t.off, Events: p.next, Reason: t.reason}
 		}
+	}
+}
+
+// knowsSynced reports whether the line says that more than off bytes had been
+// synced. A line whose newline before it is damaged counts too.
+func knowsSynced(b []byte, off int64) bool {
+	for {
+		if l, ok := parseLine(b); ok {
+			return l.synced > off
+		}
+		i := bytes.Index(b[min(1, len(b)):], []byte(lineStart))
+		if i < 0 {
+			return false
+		}
+		b = b[1+i:]
 	}
 }
