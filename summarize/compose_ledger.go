@@ -100,6 +100,9 @@ func (l *layout) state(budget int) []string {
 		}
 	}
 	for _, c := range l.ledger.Carried {
+		if l.ledger.Plan != nil && l.ledger.Plan.Tool == c.Tool {
+			continue // shown as the plan
+		}
 		carried = append(carried, seqPrefix(c.Seq)+quoteLine(c.Tool+" "+c.Arguments))
 	}
 	out := l.part(titleNotes, notes, budget)

@@ -172,9 +172,13 @@ func merge(old, newer *Ledger, limit int) *Ledger {
 		l.Plan = old.Plan
 	}
 	l.Plan = openPlan(l.Plan)
-	l.Carried = mergeBy(old.Carried, newer.Carried, func(c Carried) string { return c.Tool }, nil)
+	l.Carried = slices.DeleteFunc(mergeBy(old.Carried, newer.Carried, func(c Carried) string { return c.Tool }, nil), func(c Carried) bool {
+		p := planOf(c.Arguments)
+		return p != nil && openPlan(p) == nil
+	})
 	l.Files = mergeBy(old.Files, newer.Files, func(f File) string { return f.Path }, joinFiles)
 	l.Failures = mergeBy(old.Failures, newer.Failures, func(f FailedCall) string { return f.What + "\n" + f.Error }, nil)
+	settle(l.Failures)
 	l.Facts = mergeFacts(old.Facts, newer.Facts)
 	sortBySeq(l)
 	l.bound(limit)
@@ -220,6 +224,19 @@ func joinFiles(old, newer File) File {
 		newer.Did = "created"
 	}
 	return newer
+}
+
+// settle marks failures that a newer one of the same call overtook as solved
+// where that one was.
+func settle(list []FailedCall) {
+	solved := map[string]bool{}
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Solved {
+			solved[list[i].What] = true
+		} else if solved[list[i].What] {
+			list[i].Solved = true
+		}
+	}
 }
 
 func sortBySeq(l *Ledger) {

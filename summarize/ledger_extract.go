@@ -1,7 +1,6 @@
 package summarize
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -24,7 +23,8 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		}
 		o.MaxBytes = min(max(3*tokens, minLedgerBytes), maxLedgerBytes)
 	}
-	x := extraction{opts: o, calls: map[string]call{}, ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}
+	x := extraction{opts: o, calls: map[string]call{}, carried: map[string]Carried{}, files: map[string]int{}, failed: map[string][]int{},
+		ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}
 	for i := range req.Items {
 		it := &req.Items[i]
 		if it.Message == nil || it.Checkpoint || it.Recalled {
@@ -33,18 +33,32 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		x.message(it)
 	}
 	x.ledger.Facts = append(collectFacts(req.Items, o.MaxBytes*2/3), collectPlain(req.Items)...)
+	for _, name := range o.CarryTools {
+		if c, ok := x.carried[name]; ok {
+			x.ledger.Carried = append(x.ledger.Carried, c)
+		}
+	}
+	if x.ledger.Plan == nil && (req.Prior == nil || req.Prior.Plan == nil || req.Prior.Plan.Tool == "") {
+		x.ledger.Plan = x.listed
+	}
 	return merge(req.Prior, x.ledger, o.MaxBytes)
 }
 
 type call struct {
-	name, args string
-	seq        session.Seq
+	title string
+	seq   session.Seq
 }
 
 type extraction struct {
 	opts   LedgerOptions
 	ledger *Ledger
 	calls  map[string]call // by id, the newest
+	// carried are the newest calls of the tools to carry, files and failed the
+	// places of paths and titles in the ledger.
+	carried map[string]Carried
+	files   map[string]int
+	failed  map[string][]int
+	listed  *Plan // the last checklist in the agent's text
 }
 
 func cleanNotes(notes []string) []string {
@@ -66,6 +80,13 @@ func (x *extraction) message(it *Item) {
 	}
 	for _, p := range m.Parts {
 		switch p := p.(type) {
+		case session.Text:
+			if m.Role == session.RoleAssistant {
+				if l := checklist(p.Text); l != nil {
+					l.Seq = it.Seq
+					x.listed = l
+				}
+			}
 		case session.ToolCall:
 			x.call(it.Seq, p)
 		case session.ToolResult:
@@ -107,128 +128,47 @@ func tail(s string, n int) string {
 }
 
 func (x *extraction) call(seq session.Seq, c session.ToolCall) {
-	x.calls[c.ID] = call{c.Name, c.Arguments, seq}
-	var args map[string]any
-	_ = json.Unmarshal([]byte(c.Arguments), &args)
-	if p := planOf(args); p != nil {
+	title := callTitle(c.Name, c.Arguments)
+	x.calls[c.ID] = call{title, seq}
+	if p := planOf(c.Arguments); p != nil {
 		p.Seq, p.Tool = seq, c.Name
 		x.ledger.Plan = p
 	}
 	if slices.Contains(x.opts.CarryTools, c.Name) {
-		x.ledger.Carried = slices.DeleteFunc(x.ledger.Carried, func(o Carried) bool { return o.Tool == c.Name })
-		x.ledger.Carried = append(x.ledger.Carried, Carried{seq, c.Name, c.Arguments})
+		x.carried[c.Name] = Carried{seq, c.Name, c.Arguments}
 	}
-	for _, key := range []string{"file_path", "path", "filePath", "filename", "file"} {
-		if p, ok := args[key].(string); ok && p != "" && len(p) < 400 {
-			f := File{Seq: seq, Path: p, Did: didOf(c.Name), Times: 1}
-			x.ledger.Files = mergeBy(x.ledger.Files, []File{f}, func(f File) string { return f.Path }, joinFiles)
+	fileCalls(c, x.opts.CarryPaths, func(path, did string) {
+		f := File{Seq: seq, Path: path, Did: did, Times: 1, Carry: x.opts.CarryPaths}
+		if i, ok := x.files[path]; ok {
+			x.ledger.Files[i] = joinFiles(x.ledger.Files[i], f)
+			return
 		}
-	}
-}
-
-func didOf(tool string) string {
-	t := strings.ToLower(tool)
-	switch {
-	case strings.Contains(t, "delete") || strings.Contains(t, "remove"):
-		return "deleted"
-	case strings.Contains(t, "create"):
-		return "created"
-	case strings.Contains(t, "write") || strings.Contains(t, "edit") || strings.Contains(t, "replace") || strings.Contains(t, "patch"):
-		return "changed"
-	}
-	return "read"
+		x.files[path] = len(x.ledger.Files)
+		x.ledger.Files = append(x.ledger.Files, f)
+	})
 }
 
 func (x *extraction) result(seq session.Seq, r session.ToolResult) {
 	c, ok := x.calls[r.CallID]
-	if !ok || !r.IsError {
+	if !ok {
 		return
 	}
-	line := ""
-	for l := range strings.Lines(session.TextOf(r.Parts)) {
-		if line = strings.TrimSpace(l); line != "" {
-			break
+	line, bad := failure(r)
+	if !bad {
+		for _, i := range x.failed[c.title] {
+			x.ledger.Failures[i].Solved = true
+		}
+		return
+	}
+	f := FailedCall{Seq: seq, What: c.title, Error: line}
+	for _, i := range x.failed[c.title] {
+		if x.ledger.Failures[i].Error == line {
+			x.ledger.Failures[i] = f // again
+			return
 		}
 	}
-	x.ledger.Failures = append(x.ledger.Failures, FailedCall{Seq: seq, What: head(c.name+" "+squash(c.args), 200), Error: head(line, 300)})
-}
-
-// planOf reads a list of todo items out of a call's arguments; nil when there
-// is none.
-func planOf(args map[string]any) *Plan {
-	for _, key := range []string{"todos", "plan", "items", "tasks"} {
-		list, ok := args[key].([]any)
-		if !ok || len(list) == 0 {
-			continue
-		}
-		p := &Plan{}
-		for _, v := range list {
-			it := PlanItem{State: "open"}
-			switch v := v.(type) {
-			case string:
-				it.Text = strings.TrimSpace(v)
-				if len(it.Text) > 3 && it.Text[0] == '[' && it.Text[2] == ']' {
-					it.State = boxState(it.Text[1])
-					it.Text = strings.TrimSpace(it.Text[3:])
-				}
-			case map[string]any:
-				for _, k := range []string{"content", "step", "text", "title", "task", "description"} {
-					if s, ok := v[k].(string); ok {
-						it.Text = s
-						break
-					}
-				}
-				if s, ok := v["status"].(string); ok {
-					it.State = planState(s)
-				}
-			}
-			if it.Text == "" {
-				return nil
-			}
-			p.Items = append(p.Items, it)
-		}
-		return p
-	}
-	return nil
-}
-
-func boxState(c byte) string {
-	switch c {
-	case 'x', 'X':
-		return "done"
-	case ' ':
-		return "open"
-	case '-', '~':
-		return "active"
-	}
-	return "open"
-}
-
-func planState(s string) string {
-	switch strings.ToLower(s) {
-	case "completed", "complete", "done":
-		return "done"
-	case "in_progress", "in-progress", "active", "doing":
-		return "active"
-	case "pending", "todo", "open", "not_started":
-		return "open"
-	case "cancelled", "canceled", "dropped":
-		return "dropped"
-	}
-	return s
-}
-
-// openPlan returns p, or nil when nothing of it is left to do.
-func openPlan(p *Plan) *Plan {
-	if p == nil {
-		return nil
-	}
-	for _, it := range p.Items {
-		if it.State != "done" && it.State != "dropped" {
-			return p
-		}
-	}
-	return nil
+	x.failed[c.title] = append(x.failed[c.title], len(x.ledger.Failures))
+	x.ledger.Failures = append(x.ledger.Failures, f)
 }
 
 // bound drops the least useful facts until the text of the ledger is within

@@ -1,0 +1,124 @@
+package summarize
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/agentcompact/agentcompact/session"
+)
+
+var (
+	exitStatus = regexp.MustCompile(`(?i)(?:exit(?:ed)?[ _-]?(?:with[ _-])?(?:code|status)|return ?code)["']?\s*[>:=]?\s*(-?\d+)`)
+	errorLine  = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|exception|traceback|denied|not found|no such file|cannot|can't|could not|unable to|undefined|failed|failure|fail|invalid|timed out|timeout|refused|unexpected|missing|assert\w*)\b|错误|失败|エラー|失敗|오류|ошибка|fehler|erreur`)
+	// an error by itself, whatever the status
+	hardError = regexp.MustCompile(`(?m)^(?:Traceback \(most recent call last\)|fatal: |error: |Error: |panic: |\w*(?:Error|Exception): |.{0,80}: command not found|.{0,120}: No such file or directory|FAIL\b|E  )`)
+)
+
+// mainArguments name what a call is about.
+var mainArguments = []string{"command", "cmd", "script", "file_path", "path", "query", "pattern", "url", "input", "code", "prompt"}
+
+// callTitle is a call in a line: the command, or the tool with its main
+// argument.
+func callTitle(name, args string) string {
+	main := map[string]string{}
+	list := ""
+	if looksJSON(args) {
+		jsonStrings(args, func(key, value string) bool {
+			if _, ok := main[key]; !ok {
+				main[key] = value
+			} else if key == "command" || key == "cmd" { // an argument vector
+				list += " " + value
+			}
+			return len(main) < 12
+		})
+	} else {
+		return clipTitle(name + " " + squash(head(args, 200)))
+	}
+	for _, k := range mainArguments {
+		if v := main[k]; v != "" {
+			if k == "command" || k == "cmd" {
+				return clipTitle(squash(head(v+list, 400)))
+			}
+			return clipTitle(name + " " + squash(head(v, 400)))
+		}
+	}
+	return clipTitle(name + " " + squash(head(args, 200)))
+}
+
+func clipTitle(s string) string {
+	if len(s) <= 160 {
+		return s
+	}
+	return head(s, 150) + " …"
+}
+
+// failure returns the line that says why a result is a failure; false when it is
+// none.
+func failure(r session.ToolResult) (string, bool) {
+	text := session.TextOf(r.Parts)
+	const part = 3000
+	start, end := head(text, part), ""
+	if len(text) > part {
+		end = tail(text[len(start):], part)
+	}
+	bad := r.IsError
+	known := false
+	for _, s := range []string{head(start, 300), tail(start, 300), tail(end, 300)} {
+		if m := exitStatus.FindStringSubmatch(s); m != nil {
+			known = true
+			bad = bad || m[1] != "0"
+			break
+		}
+	}
+	if !bad && (known || !hardError.MatchString(start) && !hardError.MatchString(end)) {
+		return "", false
+	}
+	if !bad && len(text) > part { // a long output that only mentions one
+		return "", false
+	}
+	line := worstLine(start)
+	if end != "" {
+		if l := worstLine(end); l != "" {
+			line = l
+		}
+	}
+	if line == "" {
+		for l := range strings.Lines(start) {
+			if l = strings.TrimSpace(l); l != "" && !exitStatus.MatchString(l) {
+				line = l
+				break
+			}
+		}
+	}
+	if line == "" {
+		line = squash(head(start, 200))
+	}
+	return head(squash(line), 300), line != ""
+}
+
+// worstLine is the line of a text that most likely says what went wrong: of a
+// stack trace the last one, else the first.
+func worstLine(text string) string {
+	first, trace := "", ""
+	inTrace := false
+	for l := range strings.Lines(text) {
+		if strings.HasPrefix(l, "Traceback") {
+			inTrace = true
+			continue
+		}
+		s := strings.TrimSpace(l)
+		if s == "" || exitStatus.MatchString(s) && len(s) < 40 {
+			continue
+		}
+		if inTrace && l[0] != ' ' && l[0] != '\t' {
+			trace, inTrace = s, false
+		}
+		if first == "" && errorLine.MatchString(s) && len(s) < 400 {
+			first = s
+		}
+	}
+	if trace != "" {
+		return trace
+	}
+	return first
+}

@@ -1,0 +1,261 @@
+package summarize
+
+import (
+	"strings"
+
+	"github.com/agentcompact/agentcompact/session"
+)
+
+// didOf tells from the name of a tool what it does to files; empty when it does
+// not say.
+func didOf(tool string) string {
+	t := strings.ToLower(tool)
+	has := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(t, w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("todo", "plan", "memory", "note", "list_dir", "list_files", "search", "grep", "glob", "fetch", "http", "browser"):
+		return ""
+	case has("delete", "remove"):
+		return "deleted"
+	case has("create", "new_file"):
+		return "created"
+	case has("write", "edit", "replace", "patch", "update", "insert", "modify", "append", "apply_diff", "save"):
+		return "changed"
+	case has("read", "view", "open", "cat", "load"):
+		return "read"
+	}
+	return ""
+}
+
+// pathKeys are the arguments that name a file.
+var pathKeys = map[string]bool{
+	"file_path": true, "filepath": true, "filePath": true, "path": true, "file": true, "filename": true, "target_file": true,
+	"absolute_path": true, "relative_path": true, "notebook_path": true, "relative_workspace_path": true, "old_path": true, "new_path": true,
+}
+
+// fileCalls calls f for every file that a call names.
+func fileCalls(c session.ToolCall, carry bool, f func(path, did string)) {
+	if c.Custom || !looksJSON(c.Arguments) {
+		patchFiles(c.Arguments, f)
+		return
+	}
+	did := didOf(c.Name)
+	sub := "" // the command of an editor tool with several
+	jsonStrings(c.Arguments, func(key, value string) bool {
+		switch {
+		case pathKeys[key] && isPath(value):
+			d := did
+			if d == "" && carry {
+				d = "read"
+			}
+			switch sub {
+			case "view":
+				d = "read"
+			case "create":
+				d = "created"
+			case "str_replace", "insert", "undo_edit":
+				d = "changed"
+			}
+			if d != "" {
+				f(value, d)
+			}
+		case key == "command" || key == "cmd" || key == "script" || key == "input" || key == "patch":
+			switch value {
+			case "view", "create", "str_replace", "insert", "undo_edit":
+				sub = value
+			default:
+				if strings.Contains(value, "*** Begin Patch") || strings.HasPrefix(value, "diff --git") || strings.HasPrefix(value, "--- ") {
+					patchFiles(value, f)
+				} else if strings.IndexByte(value, ' ') > 0 {
+					shellFiles(value, f)
+				}
+			}
+		}
+		return true
+	})
+}
+
+func isPath(s string) bool {
+	return s != "" && len(s) < 400 && !strings.ContainsAny(s, "\n\t<>|*?\"") && !strings.Contains(s, "://")
+}
+
+// patchFiles reads the files of a patch: the format of apply_patch, or a
+// unified diff.
+func patchFiles(text string, f func(path, did string)) {
+	if !strings.Contains(text, "*** ") && !strings.Contains(text, "+++ ") {
+		return
+	}
+	old := ""
+	eachLine(text, func(line string) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "*** Add File: "):
+			f(line[len("*** Add File: "):], "created")
+		case strings.HasPrefix(line, "*** Update File: "):
+			f(line[len("*** Update File: "):], "changed")
+		case strings.HasPrefix(line, "*** Delete File: "):
+			f(line[len("*** Delete File: "):], "deleted")
+		case strings.HasPrefix(line, "*** Move to: "):
+			f(line[len("*** Move to: "):], "created")
+		case strings.HasPrefix(line, "--- "):
+			old = diffPath(line[4:])
+		case strings.HasPrefix(line, "+++ ") && old != "":
+			switch path := diffPath(line[4:]); {
+			case path == "/dev/null":
+				f(old, "deleted")
+			case old == "/dev/null":
+				f(path, "created")
+			case isPath(path):
+				f(path, "changed")
+			}
+			old = ""
+		}
+	})
+}
+
+func diffPath(s string) string {
+	if i := strings.IndexByte(s, '\t'); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "a/") || strings.HasPrefix(s, "b/") {
+		s = s[2:]
+	}
+	return s
+}
+
+// shellFiles reads the files that a shell command touches, as far as simple
+// reading can tell.
+func shellFiles(cmd string, f func(path, did string)) {
+	if i := strings.Index(cmd, "<<"); i >= 0 { // what follows is the text of a file
+		line, rest, _ := strings.Cut(cmd[i:], "\n")
+		end := strings.Trim(strings.TrimLeft(strings.Fields(line + " x")[0], "<-"), `'"`)
+		defer func() {
+			if j := strings.Index(rest, "\n"+end); end != "" && j >= 0 {
+				shellFiles(rest[j+1+len(end):], f)
+			}
+		}()
+		cmd = cmd[:i] + " " + afterWord(line)
+	}
+	for _, part := range splitCommands(cmd) {
+		words := strings.Fields(part)
+		for len(words) > 0 && (strings.Contains(words[0], "=") || words[0] == "sudo" || words[0] == "env" || words[0] == "time") {
+			words = words[1:]
+		}
+		if len(words) == 0 {
+			continue
+		}
+		for i, w := range words {
+			if (w == ">" || w == ">>" || w == "1>") && i+1 < len(words) {
+				shellFile(words[i+1], "changed", f)
+			}
+		}
+		args, flags := shellArgs(words[1:])
+		switch words[0] {
+		case "rm", "unlink":
+			for _, a := range args {
+				shellFile(a, "deleted", f)
+			}
+		case "git":
+			if len(args) > 1 && args[0] == "rm" {
+				for _, a := range args[1:] {
+					shellFile(a, "deleted", f)
+				}
+			}
+		case "touch":
+			for _, a := range args {
+				shellFile(a, "created", f)
+			}
+		case "mv":
+			if len(args) == 2 {
+				shellFile(args[0], "deleted", f)
+				shellFile(args[1], "created", f)
+			}
+		case "cp":
+			if len(args) == 2 {
+				shellFile(args[1], "created", f)
+			}
+		case "tee":
+			for _, a := range args {
+				shellFile(a, "changed", f)
+			}
+		case "sed", "perl":
+			if len(args) > 0 && strings.Contains(args[len(args)-1], ".") {
+				did := "read"
+				if strings.Contains(flags, "i") {
+					did = "changed"
+				}
+				shellFile(args[len(args)-1], did, f)
+			}
+		case "cat", "head", "tail", "less", "nl":
+			for _, a := range args {
+				shellFile(a, "read", f)
+			}
+		}
+	}
+}
+
+func afterWord(line string) string {
+	if i := strings.IndexByte(line, ' '); i >= 0 {
+		return line[i:]
+	}
+	return ""
+}
+
+// splitCommands splits at ; && || | and line ends outside of quotes.
+func splitCommands(cmd string) []string {
+	var out []string
+	quote := byte(0)
+	start := 0
+	for i := 0; i < len(cmd); i++ {
+		switch c := cmd[i]; {
+		case quote != 0:
+			if c == '\\' && quote == '"' {
+				i++
+			} else if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == ';' || c == '\n' || c == '|' || c == '&' && i+1 < len(cmd) && cmd[i+1] == '&':
+			out = append(out, cmd[start:i])
+			for i+1 < len(cmd) && (cmd[i+1] == '&' || cmd[i+1] == '|') {
+				i++
+			}
+			start = i + 1
+		}
+	}
+	return append(out, cmd[start:])
+}
+
+func shellArgs(words []string) (args []string, flags string) {
+	for i, w := range words {
+		switch {
+		case w == ">" || w == ">>" || strings.HasPrefix(w, "2>") || w == "1>" || w == "<":
+			return args, flags
+		case strings.HasPrefix(w, "-"):
+			flags += strings.TrimLeft(w, "-")
+		case strings.HasPrefix(w, ">"):
+		default:
+			_ = i
+			args = append(args, w)
+		}
+	}
+	return args, flags
+}
+
+func shellFile(w, did string, f func(path, did string)) {
+	w = strings.Trim(w, `'"`)
+	if w == "" || w[0] == '-' || w[0] == '$' || strings.ContainsAny(w, "*?{}()$`&=,;<>\\") || strings.Trim(w, "0123456789") == "" || strings.HasPrefix(w, "/dev/") {
+		return
+	}
+	if isPath(w) && (strings.ContainsAny(w, "./_") || did != "read") {
+		f(w, did)
+	}
+}
