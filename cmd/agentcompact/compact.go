@@ -221,6 +221,8 @@ func sameFile(a, b string) bool {
 // because says why there was nothing to compact.
 func because(e *compact.Error) string {
 	switch {
+	case e.Code == compact.NotSmaller && e.Err != nil:
+		return "a checkpoint would not be smaller than what it replaces: " + e.Err.Error()
 	case e.Detail != "" && e.Err != nil:
 		return e.Detail + ": " + e.Err.Error()
 	case e.Detail != "":
@@ -265,17 +267,17 @@ func (f *compactFlags) engine(v session.View) (*engine.Engine, error) {
 	case f.window > 0:
 		o.Windows = engine.FixedWindow(f.window)
 	case f.ratio > 0:
-		budget := int(f.ratio * float64(v.SurfaceTokens()))
-		o.Policy.RetainTokens = max(budget*tailShare/100, 1)
-		o.Policy.CheckpointTokens = max(budget-o.Policy.RetainTokens, 1)
+		// The tail is a ratio, not a number of tokens, so that the same command
+		// on its own result finds that there is nothing to do.
+		o.Policy.RetainRatio = f.ratio * tailShare
+		o.Policy.CheckpointTokens = max(int(f.ratio*(1-tailShare)*float64(counted(v))), 1)
 		o.Policy.CheckpointRatio, o.Policy.MinCheckpointTokens = 1, 1
 		o.Policy.PromptRatio = f.ratio / 5
 	default:
-		o.Policy.RetainTokens = max(int(defaultTail*float64(v.SurfaceTokens())), 1)
+		o.Policy.RetainRatio = defaultTail
 	}
 	if f.target == target.FullReplace.String() {
-		o.Policy.RetainRatio, o.Policy.RetainTokens = 0, 0
-		o.Policy.NoTail = true
+		o.Policy.RetainRatio, o.Policy.NoTail = 0, true
 	}
 	s, err := f.summarizer(&o)
 	if err != nil {
@@ -284,8 +286,8 @@ func (f *compactFlags) engine(v session.View) (*engine.Engine, error) {
 	return engine.New(s, &o)
 }
 
-// tailShare is the part of a --ratio budget that the tail has, in percent.
-const tailShare = 50
+// tailShare is the part of a --ratio budget that the tail has.
+const tailShare = 0.5
 
 func (f *compactFlags) summarizer(o *engine.Options) (summarize.Summarizer, error) {
 	embedded := summarize.NewExtractive(nil)

@@ -141,7 +141,8 @@ func plainParts(parts []session.Part) []session.Part {
 			p.Raw = nil
 			out = append(out, p)
 		case session.ToolResult:
-			p.Name, p.Parts = "", plainParts(p.Parts)
+			// Formats without a mark for errors read it out of the text.
+			p.Name, p.IsError, p.Parts = "", false, plainParts(p.Parts)
 			out = append(out, p)
 		default:
 			out = append(out, p)
