@@ -23,11 +23,9 @@ func (w *world) overflow(o op) error {
 	r := &refusal{result: res, window: w.believed}
 	w.seen.refusal = r
 	r.window, r.learned = res.LearnedWindow(w.believed)
-	if r.learned {
-		w.believed = r.window
-		if _, err := w.sess.Record(w.real, compact.Event(compact.WindowEvent{Model: w.model, Window: r.window})); err != nil {
-			return err
-		}
+	w.believed = r.window
+	if err := w.eng.Learn(w.real, w.agent(), res); err != nil {
+		return err
 	}
 	auto := w.c.Given.Policy.Auto == nil || *w.c.Given.Policy.Auto
 	tooLarge := res.Class == overflow.ClassPayloadTooLarge
