@@ -252,6 +252,14 @@ func (e *Event) Message() (*Message, error) {
 	return nil, fmt.Errorf("event %d (%s) has no message", e.Seq, e.Type)
 }
 
+// external reports whether the payload is in no memory but a store's.
+func (e *Event) external() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, here := e.src.(inMemory)
+	return e.body == nil && !here
+}
+
 // fresh returns the event as a store gives it: not yet part of any session.
 func (e *Event) fresh() *Event {
 	e.mu.Lock()

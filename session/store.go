@@ -72,16 +72,16 @@ func (m *MemoryStore) Append(ctx context.Context, next Seq, events []*Event) err
 	}
 	own := make([]*Event, len(events))
 	for i, e := range events {
-		c := e.fresh()
-		if _, here := c.src.(inMemory); !here && c.body == nil {
+		own[i] = e
+		if e.external() {
 			// Another store may not live as long as this one.
 			body, err := e.Body()
 			if err != nil {
 				return err
 			}
-			c.body, c.src = body, nil
+			own[i] = e.fresh()
+			own[i].body, own[i].src = body, nil
 		}
-		own[i] = c
 	}
 	m.events = append(m.events, own...)
 	return nil

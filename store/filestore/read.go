@@ -154,14 +154,9 @@ func judge(name string, f io.ReaderAt, p place, t tail, limit int64) error {
 // knowsSynced reports whether the line says that more than off bytes had been
 // synced. A line whose newline before it is damaged counts too.
 func knowsSynced(b []byte, off int64) bool {
-	for {
-		if l, ok := parseLine(b); ok {
-			return l.synced > off
-		}
-		i := bytes.Index(b[min(1, len(b)):], []byte(lineStart))
-		if i < 0 {
-			return false
-		}
-		b = b[1+i:]
+	l, ok := parseLine(b)
+	if i := bytes.LastIndex(b, []byte(lineStart)); !ok && i > 0 {
+		l, ok = parseLine(b[i:])
 	}
+	return ok && l.synced > off
 }
