@@ -2,103 +2,174 @@ package summarize
 
 import (
 	"context"
-	"fmt"
 	"strings"
-
-	"github.com/agentcompact/agentcompact/session"
 )
 
 // ExtractiveOptions are the optional settings of [NewExtractive].
-type ExtractiveOptions struct{}
+type ExtractiveOptions struct {
+	// MaxTurns bounds the turns that are told one by one; the others are left to
+	// the ledger. 0 means as many as the budget has room for.
+	MaxTurns int
+}
 
 // NewExtractive returns the embedded summarizer: it works without a model and
-// without a network, quotes the conversation in its own language, and writes
-// the same text for the same span. A nil opts is the default.
-func NewExtractive(opts *ExtractiveOptions) Summarizer { return extractive{} }
+// without a network, tells the conversation in its own words and language, and
+// writes the same text for the same span. What it writes has our sections and is
+// never longer than the budget of the request. A nil opts is the default.
+func NewExtractive(opts *ExtractiveOptions) Summarizer {
+	e := &extractive{}
+	if opts != nil {
+		e.opts = *opts
+	}
+	return e
+}
 
-type extractive struct{}
+type extractive struct{ opts ExtractiveOptions }
+
+// ExtractiveVersion names the method in [Summary.Prompt].
+const ExtractiveVersion = "extractive/1"
 
 // Name implements [Summarizer].
-func (extractive) Name() string { return "extractive" }
+func (*extractive) Name() string { return "extractive" }
 
 // Open implements [Summarizer].
-func (extractive) Open(ctx context.Context, req *Request) (Pending, error) {
+func (e *extractive) Open(ctx context.Context, req *Request) (Pending, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if req.Count == nil || req.MaxTokens < 0 {
-		return nil, &Failure{Class: Invalid, Detail: "a request needs a counter and a budget"}
+	switch {
+	case req.Count == nil:
+		return nil, &Failure{Class: Invalid, Detail: "the request has no counter"}
+	case len(req.Items) == 0:
+		return nil, &Failure{Class: Invalid, Detail: "the request has no messages"}
 	}
-	return extract{req}, nil
+	return extract{e, req}, nil
 }
 
-type extract struct{ req *Request }
+type extract struct {
+	e   *extractive
+	req *Request
+}
 
 // Cancel implements [Pending].
 func (extract) Cancel() {}
 
 // Collect implements [Pending].
-func (e extract) Collect(ctx context.Context) (*Summary, error) {
-	if err := context.Cause(ctx); err != nil {
+func (x extract) Collect(ctx context.Context) (*Summary, error) {
+	report := func(stage string, done int) {
+		if x.req.Progress != nil {
+			x.req.Progress(Progress{Stage: stage, Done: done, Total: len(x.req.Items)})
+		}
+	}
+	report("read", 0)
+	s, err := readStory(ctx, x.req.Items)
+	if err != nil {
 		return nil, err
 	}
-	var goal, state string
-	users, calls := 0, 0
-	for _, it := range e.req.Items {
-		m := it.Message
-		if m == nil || it.Recalled {
-			continue
-		}
-		text := it.Narrative
-		if !it.Checkpoint {
-			text = m.Text()
-			calls += len(m.Calls())
-		}
-		if m.Role == session.RoleUser && !it.Checkpoint && m.Source.Kind == session.SourceUser {
-			users++
-			if goal == "" {
-				goal = firstLine(text)
-			}
-		}
-		if m.Role == session.RoleAssistant {
-			if line := firstLine(text); line != "" {
-				state = line
-			} else if c := lastCall(m); c != "" {
-				state = c
-			}
-		}
-	}
-	var b strings.Builder
-	max := e.req.MaxTokens
-	for _, s := range [][2]string{{"Goal", goal}, {"State", state}, {"Done", fmt.Sprintf("%d requests, %d calls", users, calls)}, {"Failures", ""}, {"Decisions", ""}, {"Next", ""}} {
-		if s[1] == "" {
-			s[1] = "none"
-		}
-		part := "## " + s[0] + "\n" + Defuse(s[1]) + "\n"
-		if max > 0 && e.req.Count(b.String()+part) > max {
-			part = "## " + s[0] + "\nnone\n"
-		}
-		b.WriteString(part)
-	}
-	return &Summary{Text: strings.TrimSpace(b.String()), Prompt: "extractive/1"}, nil
+	report("rank", len(x.req.Items))
+	return &Summary{Text: s.write(x.req, x.e.opts.MaxTurns), Prompt: ExtractiveVersion}, nil
 }
 
-// lastCall names the last call of a message that says nothing else.
-func lastCall(m *session.Message) string {
-	out := ""
-	for _, p := range m.Parts {
-		if c, ok := p.(session.ToolCall); ok {
-			out = "called " + c.Name + " " + head(c.Arguments, 300)
-		}
-	}
-	return out
+// sectionShares say what part of the budget a section may use at first, in the
+// order in which they are filled. What one leaves goes to the next.
+var sectionShares = []struct {
+	name  string
+	share float64
+}{
+	{"Goal", 0.22}, {"State", 0.24}, {"Next", 0.12}, {"Failures", 0.16}, {"Decisions", 0.16}, {"Done", 1},
 }
 
-func firstLine(s string) string {
-	for line := range strings.Lines(s) {
-		if line = strings.TrimSpace(line); line != "" {
-			return head(line, 300)
+// write tells the story within the budget of a request.
+func (s *story) write(req *Request, turns int) string {
+	empty := make(map[string][]string)
+	most := req.MaxTokens
+	if most <= 0 {
+		most = 1 << 30
+	}
+	render := func(parts map[string][]string) string {
+		var b strings.Builder
+		for _, h := range RequiredSections {
+			b.WriteString("## " + h + "\n")
+			if len(parts[h]) == 0 {
+				b.WriteString(noneText + "\n")
+				continue
+			}
+			for _, line := range parts[h] {
+				b.WriteString(line + "\n")
+			}
+		}
+		return strings.TrimSpace(b.String())
+	}
+	left := most - req.Count(render(empty)) - 2
+	if left <= 0 { // no room for sections: the goal alone, as far as it goes
+		text := ""
+		for _, line := range append(s.goal(), s.state()...) {
+			next := strings.TrimSpace(text + "\n" + line)
+			if req.Count(next) <= most {
+				text = next
+			}
+		}
+		return text
+	}
+	for {
+		parts := make(map[string][]string)
+		budget := left
+		said := map[string]bool{}
+		for _, sec := range sectionShares {
+			lines := s.section(sec.name, turns)
+			share := min(budget, int(sec.share*float64(left)))
+			var kept []chosenLine
+			for _, l := range lines {
+				key := squash(strings.ToLower(l.text))
+				if said[key] {
+					continue
+				}
+				cost := req.Count(l.text) + 1
+				if cost > share {
+					if l.text = clipWords(l.text, share-1, req.Count); l.text == "" || len(kept) > 0 {
+						continue
+					}
+					cost = req.Count(l.text) + 1
+				}
+				said[key] = true
+				share -= cost
+				budget -= cost
+				kept = append(kept, l)
+			}
+			parts[sec.name] = inOrder(kept)
+		}
+		text := defuseBlock(render(parts))
+		over := req.Count(text) - most
+		if over <= 0 {
+			return text
+		}
+		if left -= over + 2; left <= 0 {
+			return fitText(text, most, req.Count)
 		}
 	}
-	return ""
+}
+
+// clipWords returns the start of a line that has at most n tokens, cut between
+// words where there are some.
+func clipWords(s string, n int, count func(string) int) string {
+	if n < 6 {
+		return ""
+	}
+	lo, hi := 0, len(s)
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if count(head(s, mid)+" …") <= n {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	cut := head(s, lo)
+	if i := strings.LastIndexByte(cut, ' '); i > len(cut)*2/3 {
+		cut = cut[:i]
+	}
+	if len(cut) < 12 {
+		return ""
+	}
+	return strings.TrimSpace(cut) + " …"
 }

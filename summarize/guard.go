@@ -2,7 +2,6 @@ package summarize
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -89,9 +88,14 @@ func Guard(text string, req *Request, opts *GuardOptions) (string, Verdict, erro
 		return fail(Degenerate, "the text repeats itself")
 	}
 	if !o.KeepInvented {
-		clean = markInvented(clean, req, &v)
+		if clean = markInvented(clean, req, &v); v.Literals >= 8 && len(v.Invented)*2 > v.Literals {
+			return fail(Invented, "%d of %d names and numbers are not in the conversation", len(v.Invented), v.Literals)
+		}
 	}
-	d := Defuse(clean)
+	if what := echoOf(clean, req); what != "" {
+		return fail(Degenerate, "the text repeats %s", what)
+	}
+	d := defuseBlock(clean)
 	v.Defused = d != clean
 	clean = d
 	v.Tokens = count(req, clean)
@@ -140,18 +144,6 @@ func missingSections(s string) []string {
 	return missing
 }
 
-// callMarkup names the tool call markup that a text starts with or consists of.
-func callMarkup(s string) string {
-	t := strings.ToLower(strings.TrimSpace(strings.ReplaceAll(s, zwsp, "")))
-	t = strings.TrimSpace(strings.TrimPrefix(t, "summary:"))
-	for _, p := range []string{"<tool_call", "<function_call", "<invoke", "<function=", "<|tool", "[tool_call", "[assistant calls", "[calls ", "<tool_use", "{\"tool_calls\"", "{\"name\":"} {
-		if strings.HasPrefix(t, p) {
-			return p
-		}
-	}
-	return ""
-}
-
 // repetition reports whether most of a text is one line again and again.
 func repetition(s string) bool {
 	seen := make(map[string]int)
@@ -167,53 +159,6 @@ func repetition(s string) bool {
 		}
 	}
 	return lines >= 8 && again*2 > lines
-}
-
-func markInvented(text string, req *Request, v *Verdict) string {
-	want := make(map[string]bool)
-	for i := 0; ; {
-		a, b := nextLiteral(text, i)
-		if a < 0 {
-			break
-		}
-		want[text[a:b]] = false
-		i = b
-	}
-	v.Literals = len(want)
-	if len(want) == 0 {
-		return text
-	}
-	find := func(s string) {
-		for lit, found := range want {
-			if !found && strings.Contains(s, lit) {
-				want[lit] = true
-			}
-		}
-	}
-	for _, it := range req.Items {
-		eachText(it.Message, func(_ string, s string) { find(s) })
-	}
-	// The mark stands at the end of the line: inside it would tear what the
-	// line says.
-	lines := strings.Split(text, "\n")
-	for n, line := range lines {
-		var bad []string
-		for i := 0; ; {
-			a, b := nextLiteral(line, i)
-			if a < 0 {
-				break
-			}
-			i = b
-			if lit := line[a:b]; !want[lit] && !slices.Contains(bad, lit) {
-				bad = append(bad, lit)
-			}
-		}
-		v.Invented = append(v.Invented, bad...)
-		if len(bad) > 0 && !strings.Contains(line, unverified) {
-			lines[n] = line + " (" + unverified + ": " + strings.Join(bad, ", ") + ")"
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // eachText calls f for every text of a message with who wrote it: user,

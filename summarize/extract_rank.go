@@ -1,0 +1,255 @@
+package summarize
+
+import (
+	"cmp"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	uax "github.com/clipperhouse/uax29/v2/sentences"
+)
+
+var (
+	// intends finds sentences that say what comes next.
+	intends = regexp.MustCompile(`(?i)\b(?:next(?: step)?s?\b|now (?:let|i)|let me|let's|i(?:'ll| will| am going to|'m going to| need to)|we (?:need|should|will)|todo|remaining|still (?:need|to|open)|als nächstes|noch offen|ich werde|prochaine|ensuite|siguiente|voy a)\b|接下来|下一步|现在(?:让|我)|让我|我将|次に|これから|다음|이제|теперь|далее|дальше|التالي`)
+	// decides finds sentences that choose something or rule it out.
+	decides = regexp.MustCompile(`(?i)\b(?:decid\w+|chose|chosen|choose|instead of|rather than|because|so that|root cause|the (?:problem|issue|cause|reason) (?:is|was)|turns? out|must|agreed|we(?:'ll| will) use|ruled out|not needed|beschlossen|weil|stattdessen|parce que|décid\w+|porque|decid\w+)\b|因为|决定|改用|而不是|原因|必须|ため|決め|代わりに|때문|결정|потому что|решил|вместо|لأن|قرر`)
+	// results finds sentences that say what came of it.
+	results = regexp.MustCompile(`(?i)\b(?:fixed|done|works?|working|pass(?:es|ed|ing)?|fail(?:s|ed)?|found|added|created|removed|updated|implemented|completed?|confirmed|shows?|returned|now (?:has|is|uses)|erledigt|behoben|gefunden|corrigé|terminé|arreglado|hecho)\b|完成|修复|通过|发现|已|できました|完了|修正|완료|수정|готово|исправлен|تم`)
+)
+
+// sentences splits a text into its sentences, in any script, at most n of them.
+// Code, tables and rules are passed over.
+func sentences(text string, n int) []string {
+	var out []string
+	fence := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
+			fence = !fence
+			continue
+		}
+		if fence || line == "" || line[0] == '|' || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "<") {
+			continue
+		}
+		line = strings.TrimSpace(strings.TrimLeft(line, "#>*-+ \t"))
+		if len(line) > 4000 {
+			line = head(line, 4000)
+		}
+		it := uax.FromString(line)
+		for it.Next() {
+			if s := squash(it.Value()); hasLetters(s) {
+				if out = append(out, s); len(out) >= n {
+					return out
+				}
+			}
+		}
+	}
+	return out
+}
+
+func hasLetters(s string) bool {
+	n := 0
+	for _, r := range s {
+		if unicode.IsLetter(r) {
+			if n++; n >= 3 || r >= 0x2E80 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leading returns the first sentences of a text, up to about n bytes.
+func leading(text string, n int) string {
+	out := ""
+	if i := strings.Index(text, "\n#"); i > 40 {
+		text = text[:i] // up to the next heading
+	}
+	if i := strings.Index(text, "\n```"); i > 40 {
+		text = text[:i]
+	}
+	for _, s := range sentences(text, 12) {
+		if out != "" && len(out)+len(s) > n {
+			break
+		}
+		out = strings.TrimSpace(out + " " + s)
+		if len(out) >= n {
+			break
+		}
+	}
+	if out == "" {
+		out = squash(head(text, n))
+	}
+	return clipSentence(out, n*3/2)
+}
+
+// clipSentence cuts a sentence to about n bytes, between words.
+func clipSentence(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	cut := head(s, n)
+	if i := strings.LastIndexByte(cut, ' '); i > n*2/3 {
+		cut = cut[:i]
+	}
+	return cut + " …"
+}
+
+func bullet(s string) string {
+	if s = squash(s); s == "" {
+		return ""
+	}
+	return "- " + clipSentence(s, 480)
+}
+
+// vocabulary counts in how many texts a word occurs: words that come back, but
+// not everywhere, are what a conversation is about.
+type vocabulary struct {
+	texts int
+	df    map[string]int32
+}
+
+const (
+	vocabularyTexts = 20000
+	vocabularyRead  = 600
+)
+
+func newVocabulary() *vocabulary { return &vocabulary{df: map[string]int32{}} }
+
+func (v *vocabulary) learn(text string) {
+	if v.texts >= vocabularyTexts {
+		return
+	}
+	v.texts++
+	for w := range terms(head(text, vocabularyRead)) {
+		v.df[w]++
+	}
+}
+
+// terms returns the words of a text: runs of letters and digits, and pairs of
+// characters where a script does not write words apart.
+func terms(s string) map[string]bool {
+	set := map[string]bool{}
+	s = strings.ToLower(s)
+	start, prev := -1, rune(0)
+	end := func(i int) {
+		if start >= 0 && i-start > 2 {
+			set[s[start:i]] = true
+		}
+		start = -1
+	}
+	for i, r := range s {
+		switch {
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar):
+			end(i)
+			if prev != 0 {
+				set[string([]rune{prev, r})] = true
+			}
+			prev = r
+			continue
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r):
+			if start < 0 {
+				start = i
+			}
+		default:
+			end(i)
+		}
+		prev = 0
+	}
+	end(len(s))
+	return set
+}
+
+// score says how much a sentence tells of the conversation.
+func (v *vocabulary) score(s string, set map[string]bool) float64 {
+	if len(set) == 0 {
+		return 0
+	}
+	keys := make([]string, 0, len(set))
+	for w := range set {
+		keys = append(keys, w)
+	}
+	slices.Sort(keys) // sums of floats depend on their order
+	sum := 0.0
+	for _, w := range keys {
+		if df := float64(v.df[w]); df > 1 {
+			sum += math.Log(1+df) * math.Log(1+float64(v.texts)/df)
+		}
+	}
+	z := sum / math.Pow(float64(len(set)), 0.7) / 6
+	if a, _ := nextLiteral(s, 0); a >= 0 {
+		z += 0.8
+	}
+	if results.MatchString(s) {
+		z += 0.8
+	}
+	if decides.MatchString(s) {
+		z += 0.5
+	}
+	if n := utf8.RuneCountInString(s); n < 12 || n > 400 {
+		z -= 0.8
+	}
+	if strings.HasSuffix(s, ":") || strings.HasSuffix(s, "：") {
+		z -= 0.6
+	}
+	return z
+}
+
+// best returns up to n sentences of a text in their order: those that tell most
+// and do not repeat each other.
+func (v *vocabulary) best(text string, n int) []string {
+	all := sentences(text, 60)
+	if len(all) <= 1 {
+		return all
+	}
+	type scored struct {
+		i     int
+		terms map[string]bool
+		z     float64
+	}
+	list := make([]scored, len(all))
+	for i, s := range all {
+		t := terms(s)
+		list[i] = scored{i, t, v.score(s, t)}
+		if i == 0 {
+			list[i].z += 0.4
+		}
+	}
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Or(cmp.Compare(b.z, a.z), cmp.Compare(a.i, b.i)) })
+	var taken []scored
+	for _, c := range list {
+		if len(taken) == n {
+			break
+		}
+		if !slices.ContainsFunc(taken, func(t scored) bool { return overlap(t.terms, c.terms) > 0.6 }) {
+			taken = append(taken, c)
+		}
+	}
+	slices.SortFunc(taken, func(a, b scored) int { return cmp.Compare(a.i, b.i) })
+	out := make([]string, len(taken))
+	for i, t := range taken {
+		out[i] = all[t.i]
+	}
+	return out
+}
+
+// overlap is the share of the smaller set that is in both.
+func overlap(a, b map[string]bool) float64 {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) == 0 {
+		return 0
+	}
+	n := 0
+	for w := range a {
+		if b[w] {
+			n++
+		}
+	}
+	return float64(n) / float64(len(a))
+}
