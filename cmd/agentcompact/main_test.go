@@ -60,9 +60,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // jsonIs looks at the last output: json after.messages = 3, json problems.0.kind
-// = orphan_result, json before.tokens > 100. A length is a.#.
+// = orphan_result, json before.tokens > 100. A length is a.len.
 func jsonIs(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) < 3 {
+	if len(args) < 2 {
 		ts.Fatalf("usage: json PATH =|<|> VALUE")
 	}
 	dec := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
@@ -78,7 +78,7 @@ func jsonIs(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			at = v
 		case []any:
-			if key == "#" {
+			if key == "len" {
 				at = len(x)
 				continue
 			}

@@ -157,7 +157,10 @@ func plainParts(parts []session.Part) []session.Part {
 func (in *input) openSidecar(ctx context.Context) (bool, error) {
 	path := sidecarPath(in.path, in.index)
 	if free(path) {
-		return false, nil
+		real, err := filepath.EvalSymlinks(in.path)
+		if path = sidecarPath(real, in.index); err != nil || free(path) {
+			return false, nil
+		}
 	}
 	note := func(format string, args ...any) (bool, error) {
 		in.notes = append(in.notes, fmt.Sprintf("the log %s is not used: %s", path, fmt.Sprintf(format, args...)))
