@@ -99,20 +99,24 @@ func Fit(items []FitItem, history, budget int) FitPlan {
 	if history > 0 {
 		from = suffix(items, history, budget-stepTokens, human, tokensOf)
 		at := must(from)
-		if sum(items, from, n)+sum(items, at.start, at.end) <= budget {
+		if (from < n || at.end > 0) && sum(items, from, n)+sum(items, at.start, at.end) <= budget {
 			p.keep(items, from, n, at)
 			return p.omitted(history, n)
 		}
-		from = history
 	}
-	// Tool results, by need. History has given way.
+	// Tool results, by need. History has given way, unless it is all there is.
 	p.Rung = ToolTruncated
+	steps := history
+	if history == n {
+		steps = 0
+	}
+	from = steps
 	if p.clip(items, from, n, must(from), budget) {
 		return p.omitted(history, n)
 	}
 	// The newest steps, with their results as short as need be.
 	p.Rung = StepsSelected
-	from = max(suffix(items, n, budget, human, floorOf), history)
+	from = max(suffix(items, n, budget, human, floorOf), steps)
 	if from < n && p.clip(items, from, n, must(from), budget) {
 		return p.omitted(history, n)
 	}
@@ -179,44 +183,62 @@ func sum(items []FitItem, from, to int) (n int) {
 func (p *FitPlan) keep(items []FitItem, from, to int, at span) {
 	size := to - from + at.end - at.start
 	p.Keep, p.Allowed = make([]int, 0, size), make([]int, 0, size)
-	add := func(i int) {
-		p.Keep = append(p.Keep, i)
-		p.Allowed = append(p.Allowed, items[i].Tokens)
+	p.Tokens, p.Clipped = 0, 0
+	for _, run := range [2]span{at, {from, to}} {
+		for i := run.start; i < run.end; i++ {
+			p.Keep = append(p.Keep, i)
+			p.Allowed = append(p.Allowed, items[i].Tokens)
+			p.Tokens += items[i].Tokens
+		}
 	}
-	for i := at.start; i < at.end; i++ {
-		add(i)
-	}
-	for i := from; i < to; i++ {
-		add(i)
-	}
-	p.count(items)
 }
 
 // clip takes a run with its results shortened as far as the budget asks for it,
-// and reports whether that is enough.
+// and the run at in front of it. It reports whether that is enough, and takes
+// nothing when it is not.
 func (p *FitPlan) clip(items []FitItem, from, to int, at span, budget int) bool {
+	total, least, results := 0, 0, 0
+	add := func(run []FitItem) {
+		for i := range run {
+			it := &run[i]
+			total += it.Tokens
+			least += floorOf(it)
+			if it.Result {
+				results++
+			}
+		}
+	}
+	add(items[at.start:at.end])
+	add(items[from:to])
+	if least > budget {
+		return false
+	}
 	p.keep(items, from, to, at)
-	if p.Tokens <= budget {
+	if total <= budget {
 		return true
 	}
-	var sizes, which []int
+	sizes := make([]int, 0, results)
 	rest := budget
 	for k, i := range p.Keep {
 		if items[i].Result {
-			sizes, which = append(sizes, items[i].Tokens), append(which, k)
+			sizes = append(sizes, p.Allowed[k])
 		} else {
-			rest -= items[i].Tokens
+			rest -= p.Allowed[k]
 		}
 	}
-	allowed, ok := plan.Fit(sizes, rest, clipFloor)
-	if !ok || rest < 0 {
-		p.Keep, p.Allowed = nil, nil
-		return false
+	allowed, _ := plan.Fit(sizes, rest, clipFloor)
+	p.Tokens = 0
+	next := 0
+	for k, i := range p.Keep {
+		if items[i].Result {
+			if allowed[next] < p.Allowed[k] {
+				p.Allowed[k] = allowed[next]
+				p.Clipped++
+			}
+			next++
+		}
+		p.Tokens += p.Allowed[k]
 	}
-	for k, a := range allowed {
-		p.Allowed[which[k]] = a
-	}
-	p.count(items)
 	return true
 }
 

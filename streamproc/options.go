@@ -17,7 +17,7 @@ type Options struct {
 	// is empty or theirs.
 	Policy Policy
 	// Window is the context window of the agent's model. The partial modes need
-	// it; in every mode a checkpoint takes a quarter of it at most.
+	// it; in every mode a checkpoint takes half of it at most.
 	Window int
 	// InputBudget is what a summarizer gets to read at most, in tokens; see
 	// [Fit]. 0 means that it reads everything, in chunks where its own window
@@ -126,7 +126,7 @@ func (o *Options) most(before int) int {
 func (o *Options) budget(before int) int {
 	b := min(max(before/4, 384), o.Policy.MaxCheckpoint, o.most(before))
 	if o.Window > 0 {
-		b = min(b, o.Window/4)
+		b = min(b, o.Window/2)
 	}
 	return max(b, 1)
 }
