@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Errors of surface operations. Each is wrapped with the seqs involved.
@@ -88,7 +89,8 @@ type state struct {
 	envelopeSeq    Seq
 	envelopeTokens int
 
-	usage *usageAnchor
+	usage   *usageAnchor
+	samples []UsageSample // the newest, oldest first; copied on write
 
 	turn    int  // turns started
 	turnSeq Seq  // of the open turn's start, NoSeq when none is open
@@ -241,6 +243,24 @@ func price(e *Event, pricer Pricer) error {
 	return nil
 }
 
+// samplesKept is how many usage reports a session remembers for calibration.
+const samplesKept = 16
+
+// sample remembers what was reported beside what it was priced at.
+func (st *state) sample(u *usageAnchor) {
+	x := UsageSample{Provider: u.Provider, Model: u.Model, Reported: u.Prompt + u.Completion, Priced: st.envelopeTokens + int(u.surface)}
+	if st.envelope != nil {
+		if x.Provider == "" {
+			x.Provider = st.envelope.Provider
+		}
+		if x.Model == "" {
+			x.Model = st.envelope.Model
+		}
+	}
+	from := max(len(st.samples)-samplesKept+1, 0)
+	st.samples = append(slices.Clone(st.samples[from:]), x)
+}
+
 func (st *state) setUsage(seq Seq, b *Usage) error {
 	if b.Node < NoSeq || b.Node >= seq {
 		return fmt.Errorf("usage: event %d is not before event %d", b.Node, seq)
@@ -258,6 +278,8 @@ func (st *state) setUsage(seq Seq, b *Usage) error {
 	u := &usageAnchor{Usage: *b, seq: seq, gen: st.gen, envelope: st.envelopeSeq, surface: st.nodes.before(p + 1)}
 	if n := len(st.ops); st.envelopeSeq > b.Node || n > 0 && st.ops[n-1] > b.Node {
 		u.envelope = stale // the request was another one
+	} else {
+		st.sample(u)
 	}
 	st.usage = u
 	return nil

@@ -193,6 +193,17 @@ func (v View) Usage() (UsageAnchor, bool) {
 	return a, true
 }
 
+// UsageSample is a usage report of one request with the session's own price of
+// the same messages.
+type UsageSample struct {
+	Provider, Model  string
+	Reported, Priced int
+}
+
+// UsageSamples returns the newest usage reports that described the surface when
+// they came, at most 16, oldest first. It is shared and must not be modified.
+func (v View) UsageSamples() []UsageSample { return v.state().samples }
+
 // Replacements returns the seqs of all events that put a message in the place
 // of others, oldest first, those included that are hidden or undone.
 func (v View) Replacements() []Seq {
