@@ -1,0 +1,73 @@
+package tokencount_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/session/sessiontest"
+	"github.com/agentcompact/agentcompact/tokencount"
+)
+
+func reply(t *testing.T, s *session.Session, text string, prompt, completion int, aggregate bool) session.Seq {
+	t.Helper()
+	seqs, err := s.Append(t.Context(), session.AssistantText(text))
+	require.NoError(t, err)
+	_, err = s.Record(t.Context(), session.Usage{Node: seqs[0], Prompt: prompt, Completion: completion, Aggregate: aggregate})
+	require.NoError(t, err)
+	return seqs[0]
+}
+
+func TestMeter(t *testing.T) {
+	s := sessiontest.Open(t, session.NewMemoryStore(), &session.Options{Pricer: tokencount.NewPricer(nil)})
+	measure := func() tokencount.Measurement { return tokencount.Measure(s.View(), "p", "m") }
+	assert.Equal(t, tokencount.Measurement{Factor: 1}, measure())
+	long := ""
+	for range 400 {
+		long += "The quick brown fox jumps over the lazy dog. "
+	}
+	_, err := s.Record(t.Context(), session.SetEnvelope{Envelope: session.Envelope{Provider: "p", Model: "m"}}, session.Append{Message: session.UserText(long)})
+	require.NoError(t, err)
+	priced := measure().Priced
+	assert.Equal(t, priced, measure().Tokens)
+
+	first := reply(t, s, "ok", 2*priced, 10, false)
+	m := measure()
+	assert.True(t, m.Anchored)
+	assert.Equal(t, 2*priced+10, m.Tokens)
+	assert.Equal(t, 1.0, m.Factor, "one report is no evidence")
+
+	_, err = s.Append(t.Context(), session.UserText(long))
+	require.NoError(t, err)
+	assert.Equal(t, 2*priced+10+s.View().Tokens(2, 3), measure().Tokens, "what came after is priced")
+
+	reply(t, s, "ok", 4*priced, 10, false)
+	m = measure()
+	assert.InDelta(t, 2, m.Factor, 0.1)
+
+	// A sum over several calls is no anchor.
+	reply(t, s, "ok", 90*priced, 10, true)
+	assert.Less(t, measure().Tokens, 5*priced)
+
+	// After a replacement no report describes the surface; the factor stays.
+	_, err = s.Record(t.Context(), session.Replace{Start: 1, End: first, Message: session.UserText("short")})
+	require.NoError(t, err)
+	m = measure()
+	assert.False(t, m.Anchored)
+	assert.InDelta(t, 2*m.Priced, m.Tokens, float64(m.Priced)/10)
+
+	// Another model has evidence of its own to give.
+	assert.Equal(t, 1.0, tokencount.Measure(s.View(), "p", "other").Factor)
+	assert.Equal(t, m.Priced, tokencount.Measure(s.View(), "p", "other").Tokens)
+}
+
+func TestCalibrationIsBounded(t *testing.T) {
+	wild := []session.UsageSample{{Reported: 1 << 40, Priced: 1000}, {Reported: 1 << 40, Priced: 1000}}
+	assert.Equal(t, 2.5, tokencount.Calibrate(wild, "p", "m"))
+	none := []session.UsageSample{{Reported: 1, Priced: 100000}, {Reported: 1, Priced: 100000}, {Reported: 0, Priced: 5000}}
+	assert.Equal(t, 0.5, tokencount.Calibrate(none, "p", "m"))
+	small := []session.UsageSample{{Reported: 900, Priced: 10}, {Reported: 900, Priced: 10}}
+	assert.Equal(t, 1.0, tokencount.Calibrate(small, "p", "m"))
+}
