@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bigTranscript writes a chat of about so many bytes.
+func bigTranscript(t *testing.T, path string, size int) (messages int) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	w := bufio.NewWriter(f)
+	written := 0
+	put := func(format string, args ...any) {
+		n, err := fmt.Fprintf(w, format, args...)
+		require.NoError(t, err)
+		written += n
+	}
+	put(`{"model":"m","messages":[{"role":"system","content":"You are an agent."}`)
+	messages = 1
+	line := strings.Repeat("the quick brown fox jumps over /srv/app/lazy_dog.go and reports 42 failures; ", 8)
+	for i := 0; written < size; i++ {
+		if i%20 == 0 {
+			put(`,{"role":"user","content":"Request %d: go on with part %d."}`, i, i)
+			messages++
+		}
+		put(`,{"role":"assistant","content":"I look at part %d.","tool_calls":[{"id":"c%d","type":"function","function":{"name":"read","arguments":"{\"path\":\"/srv/app/part%d.go\"}"}}]}`, i, i, i)
+		result, err := json.Marshal(fmt.Sprintf("part %d\n", i) + strings.Repeat(line+"\n", 1+i%12))
+		require.NoError(t, err)
+		put(`,{"role":"tool","tool_call_id":"c%d","content":%s}`, i, result)
+		messages += 2
+	}
+	put(`,{"role":"assistant","content":"Done."}]}`)
+	require.NoError(t, w.Flush())
+	require.NoError(t, f.Close())
+	return messages + 1
+}
+
+// TestBigFile takes a file of 200 MB (20 without AGENTCOMPACT_FULL) through the
+// command as a process of its own and bounds its memory.
+func TestBigFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	size := 20 << 20
+	if os.Getenv("AGENTCOMPACT_FULL") == "1" {
+		size = 200 << 20
+	}
+	path := filepath.Join(t.TempDir(), "big.json")
+	messages := bigTranscript(t, path, size)
+	process := func(args ...string) (string, int64) {
+		cmd := exec.CommandContext(t.Context(), "agentcompact", args...)
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		require.NoError(t, err, errs.String())
+		return string(out), maxRSS(cmd.ProcessState)
+	}
+	stdout, rss := process("inspect", "--json", path)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Equal(t, messages, r.Messages)
+	require.Equal(t, r.ToolCalls, r.ToolResults)
+	require.Empty(t, r.Problems)
+	t.Logf("inspect: %d messages, %d tokens, %d MB for a file of %d MB", r.Messages, r.Tokens.Total, rss>>20, size>>20)
+	require.Less(t, rss, int64(8*size+200<<20))
+
+	stdout, rss = process("compact", "--json", "--window", "200000", path)
+	var out compacted
+	require.NoError(t, json.Unmarshal([]byte(stdout), &out))
+	require.True(t, out.Compacted)
+	require.Less(t, out.After.Tokens, 160_000)
+	t.Logf("compact: %d → %d tokens, %d MB", out.Before.Tokens, out.After.Tokens, rss>>20)
+	require.Less(t, rss, int64(12*size+200<<20))
+	after := inspected(t, out.Out, 1)
+	require.Equal(t, out.After.Tokens, after.Tokens.Total)
+	require.Empty(t, after.Problems)
+	require.Equal(t, 1, live(after))
+}
