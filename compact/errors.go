@@ -48,6 +48,8 @@ const (
 	CommitFailed Code = "commit"
 	// PersistenceFailed: the store refused to record the attempt itself.
 	PersistenceFailed Code = "persistence"
+	// Vetoed: a preserver of package lifecycle called it off.
+	Vetoed Code = "vetoed"
 	// BelowThreshold: there is no pressure.
 	BelowThreshold Code = "below_threshold"
 	// NothingToCompact: no span of whole units stands before the tail, or all
@@ -103,6 +105,8 @@ func (c Code) Advice() string {
 		return "unpin, shorten the system prompt or the tools, or use a model with a larger window"
 	case CommitFailed, PersistenceFailed:
 		return "check the store: disk space, permissions"
+	case Vetoed:
+		return "ask whoever set up the preserver, or run it again when that has changed its mind"
 	case BelowThreshold:
 		return "nothing: there is room"
 	case NothingToCompact:

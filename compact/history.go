@@ -67,7 +67,7 @@ func (h *History) LastCommitted() *Attempt {
 }
 
 // Failures counts the automatic attempts that failed in a row up to now.
-// Cancelled ones neither count nor end the row; a committed one ends it.
+// Canceled and vetoed ones neither count nor end the row; a committed one ends it.
 func (h *History) Failures() int { return h.failures }
 
 // Find returns the attempt with the given compaction id, nil when there is
@@ -157,7 +157,7 @@ func (h *History) add(v session.View, e *session.Event) error {
 		switch {
 		case p.Code == "":
 			h.failures = 0
-		case a.Start.Trigger.Auto() && p.Code != Cancelled:
+		case a.Start.Trigger.Auto() && p.Code != Cancelled && p.Code != Vetoed:
 			h.failures++
 		}
 		return bad

@@ -115,7 +115,7 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 	}
 	grown := v.SurfaceTokens() + v.EnvelopeTokens() - last.End.Before
 	switch last.End.Code {
-	case compact.Cancelled, compact.NotSmaller, compact.NoProgress, compact.NothingToCompact:
+	case compact.Cancelled, compact.Vetoed, compact.NotSmaller, compact.NoProgress, compact.NothingToCompact:
 		if need := int(trifle * float64(max(threshold, last.End.Before/2))); grown < max(need, 1) {
 			return fail(last.End.Code, "the last attempt ended with %q and the session has grown by only %d tokens since", last.End.Code, max(grown, 0))
 		}

@@ -131,7 +131,7 @@ func (e *Engine) Consider(ctx context.Context, agent compact.Agent, trigger comp
 // automatic compaction.
 func quiet(c compact.Code) bool {
 	switch c {
-	case compact.BelowThreshold, compact.NothingToCompact, compact.AutoOff, compact.NoProgress, compact.BreakerOpen, compact.Floor:
+	case compact.BelowThreshold, compact.NothingToCompact, compact.AutoOff, compact.NoProgress, compact.BreakerOpen, compact.Floor, compact.Vetoed:
 		return true
 	}
 	return false

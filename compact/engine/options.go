@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/lifecycle"
 	"github.com/agentcompact/agentcompact/summarize"
 )
 
@@ -210,6 +211,9 @@ type Options struct {
 	// which it can be found, which the checkpoint shows. Nil means none. An
 	// error is logged, and then no name is shown.
 	Offload func(ctx context.Context, id string, text []byte) (name string, err error)
+	// Lifecycle tells observers and preservers of every compaction; nil tells
+	// nobody. Pruning has no summarizer and is not told.
+	Lifecycle *lifecycle.Dispatcher[lifecycle.Call, lifecycle.Checkpoint]
 	// Redactor recognizes secrets; what it recognizes reaches neither a
 	// summarizer nor anything that the engine writes on the surface. Nil means
 	// the built-in rules.

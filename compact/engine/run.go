@@ -39,6 +39,7 @@ type attempt struct {
 	span    span
 	view    session.View // when it began
 	calls   []compact.Call
+	watch   *watch // nil without a lifecycle
 }
 
 // attempt makes one compaction from the lease to the commit.
@@ -165,6 +166,9 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	if run.Now == nil {
 		run.Now = e.opts.Now
 	}
+	if err := a.beforeRequest(ctx, req, &run); err != nil {
+		return nil, err
+	}
 	w, err := summarize.Run(ctx, e.summarizer, req, &run)
 	if err != nil {
 		return nil, a.summaryError(ctx, err)
@@ -190,16 +194,27 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 			pointer += "\nFull text: " + name
 		}
 	}
-	text := summarize.Compose(summarize.Composition{
-		Narrative: narrative, Ledger: ledger, Pointer: pointer, Budget: a.budget(), Count: req.Count, Tail: a.tailText(),
-	})
-	c.message = session.Message{
+	tail := a.tailText()
+	compose := func(narrative string, ledger *summarize.Ledger) string {
+		return summarize.Compose(summarize.Composition{
+			Narrative: narrative, Ledger: ledger, Pointer: pointer, Budget: a.budget(), Count: req.Count, Tail: tail,
+		})
+	}
+	if err := a.beforeRelease(ctx, c, compose); err != nil {
+		return nil, err
+	}
+	c.message = a.message(compose(w.Summary.Text, c.ledger))
+	c.tokens = a.agent.Session.Pricer().Price(&c.message)
+	return c, a.worthwhile(c.tokens)
+}
+
+// message is the checkpoint with that text.
+func (a *attempt) message(text string) session.Message {
+	return session.Message{
 		Role:   session.RoleUser,
 		Parts:  []session.Part{session.Text{Text: text}},
 		Source: compact.CheckpointSource(a.id),
 	}
-	c.tokens = a.agent.Session.Pricer().Price(&c.message)
-	return c, a.worthwhile(c.tokens)
 }
 
 // worthwhile says when a checkpoint of that size must not be committed.
@@ -264,6 +279,7 @@ func (a *attempt) commit(ctx context.Context, c *checkpoint) (*compact.Result, e
 		SpanBefore: a.span.tokens, SpanAfter: c.tokens, Pricer: s.Pricer().ID(), Summarizer: c.written.Summarizer,
 		Calls: a.calls, Redacted: c.redacted, GenerationBefore: gen, GenerationAfter: gen + 1, Duration: a.e.opts.Now().Sub(a.began),
 	}
+	a.committed(ctx, r)
 	a.e.opts.Logger.Info("compacted", "id", a.id, "trigger", a.trigger, "messages", len(gone), "before", before, "after", after)
 	return r, nil
 }
@@ -289,6 +305,7 @@ func (a *attempt) end(ctx context.Context, err error) error {
 	if endErr != nil {
 		own.Err = errors.Join(own.Err, endErr)
 	}
+	a.closed(ctx, own.Code)
 	a.e.opts.Logger.Warn("compaction failed", "id", a.id, "trigger", a.trigger, "code", own.Code, "error", own)
 	return own
 }
