@@ -73,7 +73,6 @@ type SummaryEvent struct {
 	Before  int             `json:"before"`
 	After   int             `json:"after"`
 	Pricer  string          `json:"pricer"`
-	Calls   []Call          `json:"calls,omitempty"`
 	Trigger Trigger         `json:"trigger"`
 }
 
@@ -83,9 +82,10 @@ type EndEvent struct {
 	Code  Code   `json:"code,omitempty"`
 	Error string `json:"error,omitempty"`
 	// Before and After are the tokens of envelope and surface.
-	Before int    `json:"before,omitempty"`
-	After  int    `json:"after,omitempty"`
-	Calls  []Call `json:"calls,omitempty"`
+	Before int `json:"before,omitempty"`
+	After  int `json:"after,omitempty"`
+	// Calls are all summarizer requests of the attempt, failed ones included.
+	Calls []Call `json:"calls,omitempty"`
 }
 
 // PruneEvent is an attempt of its own kind: the replacements follow it in the

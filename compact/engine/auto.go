@@ -23,7 +23,7 @@ func (e *Engine) consider(ctx context.Context, agent compact.Agent, d decision, 
 		if len(pruned) > 0 {
 			out.Pruned = append(out.Pruned, pruned...)
 			d.view = s.View()
-			d.tokens = Estimate(d.view)
+			d.tokens = d.reported(total(d.view))
 		}
 	}
 	if d.trigger == compact.Pressure && d.tokens < d.threshold {
@@ -58,6 +58,7 @@ func (d decision) base() int {
 func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
 	s := agent.Session
 	wanted := d.policy.tail(d.base())
+	limit := d.priced(d.threshold)
 	if !e.opts.Prune.Off {
 		enough := false
 		pruned, err := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
@@ -65,7 +66,7 @@ func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, 
 			if protect == 0 {
 				protect = max(wanted.tokens, 0)
 			}
-			list, ok, err := e.relieve(s, v, protect, Estimate(v), d.threshold)
+			list, ok, err := e.relieve(s, v, protect, total(v), limit*pruneGoal/100)
 			enough = ok
 			return list, err
 		})
@@ -80,14 +81,14 @@ func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, 
 	// What would remain must leave room for a checkpoint below the threshold;
 	// a tail that is too large by itself has its results shortened.
 	sp, err := choose(s, s.View(), wanted, 0, nil)
-	if left := remaining(s.View(), sp); left+minimumCheckpoint >= d.threshold {
-		pruned, perr := e.shrinkTail(ctx, agent, d.threshold, sp)
+	if left := remaining(s.View(), sp); left+minimumCheckpoint >= limit {
+		pruned, perr := e.shrinkTail(ctx, agent, limit, sp)
 		if perr != nil {
 			return perr
 		}
 		out.Pruned = append(out.Pruned, pruned...)
 		if len(pruned) > 0 {
-			if total(s.View()) < d.threshold {
+			if total(s.View()) < limit {
 				return nil
 			}
 			sp, err = choose(s, s.View(), wanted, 0, nil)
@@ -98,19 +99,24 @@ func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, 
 		v := s.View()
 		if errors.As(err, &none) && none.Code == compact.NothingToCompact && wanted.tokens >= 0 {
 			// There is pressure, and what counts in tokens is the tail itself.
-			return e.floor(v, d, wanted)
+			return e.floor(v, d, wanted, limit)
 		}
 		return err
 	}
-	if left := remaining(s.View(), sp); left+minimumCheckpoint >= d.threshold {
-		return e.floor(s.View(), d, wanted)
+	if left := remaining(s.View(), sp); left+minimumCheckpoint >= limit {
+		return e.floor(s.View(), d, wanted, limit)
 	}
 	out.Result, err = e.attempt(ctx, agent, job{
-		trigger: compact.Pressure, limit: d.threshold,
+		trigger: compact.Pressure, limit: limit,
 		choose: func(v session.View) (span, error) { return choose(agent.Session, v, wanted, 0, nil) },
 	})
 	return err
 }
+
+// pruneGoal is how far below the threshold, in percent of it, pruning has to
+// get to be enough: one that ends right below would be made again at the next
+// step, and each one costs the provider's cache.
+const pruneGoal = 85
 
 // minimumCheckpoint is the room below which no checkpoint is tried.
 const minimumCheckpoint = 16
@@ -119,7 +125,7 @@ const minimumCheckpoint = 16
 func remaining(v session.View, sp span) int { return total(v) - sp.tokens }
 
 // floor words why pressure cannot be relieved.
-func (e *Engine) floor(v session.View, d decision, wanted tail) error {
+func (e *Engine) floor(v session.View, d decision, wanted tail, limit int) error {
 	x := toolpairing.Of(v)
 	newest := x.Before(max(v.Len()-1, 0))
 	pins := 0
@@ -129,9 +135,9 @@ func (e *Engine) floor(v session.View, d decision, wanted tail) error {
 		}
 	}
 	unit := v.Tokens(newest, v.Len())
-	if least := v.EnvelopeTokens() + pins + unit; least >= d.threshold {
+	if least := v.EnvelopeTokens() + pins + unit; least >= limit {
 		return fail(compact.Floor, "envelope (%d tokens), pins (%d) and newest unit (%d) alone are not below the threshold of %d",
-			v.EnvelopeTokens(), pins, unit, d.threshold)
+			v.EnvelopeTokens(), pins, unit, limit)
 	}
 	return fail(compact.NoProgress, "with a tail of %s, compacting would not bring the session below the threshold of %d", wanted, d.threshold)
 }
@@ -212,12 +218,12 @@ func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, 
 }
 
 // overflowLimit is what the session should be below after an overflow: the
-// threshold of pressure, or the window where there is none; 0 when neither is
-// known.
+// threshold of pressure, or the window where there is none, in our prices; 0
+// when neither is known.
 func (d decision) overflowLimit() int {
 	limit := d.policy.threshold(d.window)
 	if d.window > 0 && (limit == 0 || d.window < limit) {
 		limit = d.window
 	}
-	return limit
+	return d.priced(limit)
 }

@@ -70,7 +70,7 @@ func (e *Engine) StartBackground(ctx context.Context, agent compact.Agent) (bool
 	}
 	wanted := d.policy.tail(d.base())
 	a, err := e.begin(ctx, agent, job{
-		trigger: compact.Behind, limit: d.threshold,
+		trigger: compact.Behind, limit: d.priced(d.threshold),
 		choose: func(v session.View) (span, error) { return choose(agent.Session, v, wanted, 0, nil) },
 	})
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/tokencount"
 )
 
-// Estimate returns the tokens of the session's next request: what the provider
-// reported for the last one plus the prices of what came after, as long as that
-// report still describes the surface, and otherwise the prices of envelope and
-// surface. It costs O(1).
+// Estimate returns the tokens of the session's next request on the route of its
+// envelope, as [tokencount.Measure] does.
 func Estimate(v session.View) int {
-	if u, ok := v.Usage(); ok && u.Fresh {
-		return u.Prompt + u.Completion + u.Since
+	var provider, model string
+	if e, _ := v.Envelope(); e != nil {
+		provider, model = e.Provider, e.Model
 	}
-	return v.EnvelopeTokens() + v.SurfaceTokens()
+	return tokencount.Measure(v, provider, model).Tokens
 }
 
 // decision is what an automatic compaction was decided on.
@@ -24,10 +24,19 @@ type decision struct {
 	view      session.View
 	trigger   compact.Trigger
 	policy    Policy
-	tokens    int // estimate
-	threshold int // 0 for an overflow
-	window    int // 0 when unknown
+	tokens    int // estimate, in tokens of the provider
+	threshold int // in the same; 0 for an overflow
+	window    int // in the same; 0 when unknown
+	// scale is how many tokens of the provider one token of our prices is.
+	// Selection and limits work in prices.
+	scale float64
 }
+
+// priced returns tokens of the provider in our prices.
+func (d decision) priced(tokens int) int { return int(float64(tokens) / d.scale) }
+
+// reported returns our prices in tokens of the provider.
+func (d decision) reported(tokens int) int { return int(float64(tokens) * d.scale) }
 
 // window returns the window of the agent's route, corrected by what providers
 // named in this session, and false when it is unknown.
@@ -47,7 +56,11 @@ func (e *Engine) window(agent compact.Agent) (int, bool) {
 func (e *Engine) decide(agent compact.Agent, trigger compact.Trigger) (decision, error) {
 	provider, model := agent.Route()
 	d := decision{view: agent.Session.View(), trigger: trigger, policy: e.opts.policy(provider, model)}
-	d.tokens = Estimate(d.view)
+	m := tokencount.Measure(d.view, provider, model)
+	d.tokens, d.scale = m.Tokens, m.Factor
+	if m.Anchored && m.Priced > 0 {
+		d.scale = min(max(float64(m.Tokens)/float64(m.Priced), leastScale), mostScale)
+	}
 	window, ok := e.window(agent)
 	d.window = window
 	if trigger == compact.ContextOverflow {
@@ -62,6 +75,13 @@ func (e *Engine) decide(agent compact.Agent, trigger compact.Trigger) (decision,
 	}
 	return d, nil
 }
+
+// The bounds of a decision's scale: a report that differs more from our prices
+// is taken for what it says about the total, and not for the parts.
+const (
+	leastScale = 0.5
+	mostScale  = 2.5
+)
 
 // threshold returns the mark in tokens; 0 when it cannot be told.
 func (p Policy) threshold(window int) int {

@@ -105,11 +105,11 @@ func (e *Engine) Consider(ctx context.Context, agent compact.Agent, trigger comp
 	}
 	err = e.consider(ctx, agent, d, out)
 	v := agent.Session.View()
-	out.GenerationAfter, out.After = v.Generation(), Estimate(v)
-	if out.Result != nil {
-		out.After = out.Result.After
+	out.GenerationAfter = v.Generation()
+	if out.GenerationAfter != out.GenerationBefore {
+		out.After = d.reported(total(v))
+		out.RetryUseful = total(v) < total(d.view)
 	}
-	out.RetryUseful = out.GenerationAfter != out.GenerationBefore && out.After < out.Tokens
 	var ce *compact.Error
 	if errors.As(err, &ce) {
 		ce.Written = ce.Written || len(out.Pruned) > 0

@@ -170,10 +170,12 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 		return nil, err
 	}
 	w, err := summarize.Run(ctx, e.summarizer, req, &run)
+	if w != nil {
+		a.calls = callsOf(w.Calls)
+	}
 	if err != nil {
 		return nil, a.summaryError(ctx, err)
 	}
-	a.calls = callsOf(w.Summary.Calls)
 	c := &checkpoint{written: w}
 	// The facts come from the messages as they were before anything was pruned.
 	facts := *req
@@ -264,10 +266,10 @@ func (a *attempt) commit(ctx context.Context, c *checkpoint) (*compact.Result, e
 			compact.Event(compact.SummaryEvent{
 				ID: a.id, Summarizer: c.written.Summarizer, Text: c.written.Summary.Text, Ledger: ledger, Verdict: verdict,
 				Span: a.span.edges(), Seqs: gone, Before: a.span.tokens, After: c.tokens, Pricer: s.Pricer().ID(),
-				Calls: a.calls, Trigger: a.trigger,
+				Trigger: a.trigger,
 			}),
 			session.Replace{Start: a.span.seqs[0], End: a.span.seqs[len(a.span.seqs)-1], Keep: a.span.keep, Message: c.message},
-			compact.Event(compact.EndEvent{ID: a.id, Before: before, After: after}),
+			compact.Event(compact.EndEvent{ID: a.id, Before: before, After: after, Calls: a.calls}),
 		}, nil
 	})
 	if err != nil {
