@@ -193,9 +193,9 @@ func (p *Session) bodies(v session.View, gone []SessionItem, c Commit[SessionIte
 		compact.Event(compact.StartEvent{ID: rec.ID, Trigger: compact.Now, Target: c.Target.String(), Span: span, Tokens: total,
 			Pricer: pricer.ID(), Holder: compact.Holder{Run: rec.ID, Since: now, Until: now}}),
 		compact.Event(compact.SummaryEvent{ID: rec.ID, Summarizer: rec.Summarizer, Text: rec.Narrative, Ledger: ledger, Span: span,
-			Seqs: seqs, Before: before, After: after, Pricer: pricer.ID(), Calls: calls(rec.Calls), Trigger: compact.Now}),
+			Seqs: seqs, Before: before, After: after, Pricer: pricer.ID(), Trigger: compact.Now}),
 		session.Replace{Start: span.Start, End: span.End, Keep: keep, Message: *msg},
-		compact.Event(compact.EndEvent{ID: rec.ID, Before: total, After: total - before + after}),
+		compact.Event(compact.EndEvent{ID: rec.ID, Before: total, After: total - before + after, Calls: calls(rec.Calls)}),
 	}, nil
 }
 
