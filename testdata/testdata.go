@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -145,6 +146,9 @@ func Find(path string) (Session, error) {
 // besides are the files of the folder that are no sessions.
 var besides = []string{".gitattributes", "LICENSES.md", "manifest.json"}
 
+// results are what the command writes beside a session: somebody tried it out here. Git ignores them.
+var results = regexp.MustCompile(`\.compact(-\d+)?(\.[^./]+)?$|\.agentcompact\.jsonl$|/\.agentcompact-[^/]*$`)
+
 // load reads the manifest in root and compares it with what is there. The error names every difference.
 func load(root string) ([]Session, error) {
 	data, err := os.ReadFile(filepath.Join(root, "manifest.json"))
@@ -186,6 +190,9 @@ func load(root string) ([]Session, error) {
 			return err
 		}
 		want, ok := listed[path]
+		if !ok && results.MatchString(path) {
+			return nil
+		}
 		if !ok {
 			wrong = append(wrong, fmt.Errorf("session file %s is not in the manifest", path))
 			return nil

@@ -67,12 +67,15 @@ func TestLoadFailsOnWhatIsNotWhole(t *testing.T) {
 		change   map[string]string // empty text removes
 		want     string
 	}{
-		"whole":           {manifest: []Session{good, folder}},
-		"empty list":      {manifest: []Session{}, want: "no session listed"},
-		"missing":         {manifest: []Session{good, folder}, change: map[string]string{"a.json": ""}, want: "a.json is missing"},
-		"missing in it":   {manifest: []Session{good, folder}, change: map[string]string{"f/b": ""}, want: "f/b is missing"},
-		"changed":         {manifest: []Session{good, folder}, change: map[string]string{"f/b": "c"}, want: "f/b is not as recorded"},
-		"not listed":      {manifest: []Session{good, folder}, change: map[string]string{"g": "c"}, want: "g is not in the manifest"},
+		"whole":         {manifest: []Session{good, folder}},
+		"empty list":    {manifest: []Session{}, want: "no session listed"},
+		"missing":       {manifest: []Session{good, folder}, change: map[string]string{"a.json": ""}, want: "a.json is missing"},
+		"missing in it": {manifest: []Session{good, folder}, change: map[string]string{"f/b": ""}, want: "f/b is missing"},
+		"changed":       {manifest: []Session{good, folder}, change: map[string]string{"f/b": "c"}, want: "f/b is not as recorded"},
+		"not listed":    {manifest: []Session{good, folder}, change: map[string]string{"g": "c"}, want: "g is not in the manifest"},
+		"tried out here": {manifest: []Session{good, folder}, change: map[string]string{
+			"a.compact.json": "c", "a.compact-12.json": "c", "a.compact.json.agentcompact.jsonl": "c", "f/b.compact": "c"}},
+		"no result":       {manifest: []Session{good, folder}, change: map[string]string{"a.compacted.json": "c"}, want: "a.compacted.json is not in the manifest"},
 		"no hash":         {manifest: []Session{{Path: "a.json"}, folder}, want: `"a.json" needs either`},
 		"several at once": {manifest: []Session{good, folder}, change: map[string]string{"a.json": "", "g": "c"}, want: "missing"},
 	} {
