@@ -20,6 +20,8 @@ var rules = []Rule{
 	{Package: "internal/pair"},
 	{Package: "internal/plan"},
 	{Package: "session", Ours: []string{"internal/pair"}},
+	// sessiontest: the verifier checks the pairing answers, too.
+	{Package: "session/sessiontest", Ours: []string{"session", "toolpairing", "internal/pair"}, Modules: kitModules},
 	{Package: "toolpairing", Ours: []string{"session", "internal/pair"}},
 	{Package: "target", Ours: []string{"session"}},
 	{Package: "tokencount", Ours: []string{"session"}, Modules: []string{"github.com/clipperhouse/uax29"}},
