@@ -111,17 +111,23 @@ func (s *story) write(req *Request, turns int) string {
 		}
 		return text
 	}
+	all := make(map[string][]chosenLine, len(sectionShares))
+	for _, sec := range sectionShares {
+		all[sec.name] = s.section(sec.name, turns, min(left, 1<<24)*8)
+	}
 	for {
 		parts := make(map[string][]string)
 		budget := left
 		said := map[string]bool{}
 		for _, sec := range sectionShares {
-			lines := s.section(sec.name, turns)
 			share := min(budget, int(sec.share*float64(left)))
 			var kept []chosenLine
-			for _, l := range lines {
+			for _, l := range all[sec.name] {
+				if share <= 0 {
+					break
+				}
 				key := squash(strings.ToLower(l.text))
-				if said[key] {
+				if said[key] && sec.name != "Next" {
 					continue
 				}
 				cost := req.Count(l.text) + 1

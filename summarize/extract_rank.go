@@ -3,7 +3,6 @@ package summarize
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,11 +13,21 @@ import (
 
 var (
 	// intends finds sentences that say what comes next.
-	intends = regexp.MustCompile(`(?i)\b(?:next(?: step)?s?\b|now (?:let|i)|let me|let's|i(?:'ll| will| am going to|'m going to| need to)|we (?:need|should|will)|todo|remaining|still (?:need|to|open)|als nächstes|noch offen|ich werde|prochaine|ensuite|siguiente|voy a)\b|接下来|下一步|现在(?:让|我)|让我|我将|次に|これから|다음|이제|теперь|далее|дальше|التالي`)
+	intends = newLexicon(
+		"next|next step|next steps|now let|now i|let me|let's|i'll|i will|i am going to|i'm going to|i need to|we need|we should|we will|todo|remaining|still need|still to|still open",
+		"als nächstes|noch offen|ich werde|prochaine|ensuite|siguiente|voy a|теперь|далее|дальше",
+		"接下来|下一步|现在让|现在我|让我|我将|次に|これから|다음|이제|التالي")
 	// decides finds sentences that choose something or rule it out.
-	decides = regexp.MustCompile(`(?i)\b(?:decid\w+|chose|chosen|choose|instead of|rather than|because|so that|root cause|the (?:problem|issue|cause|reason) (?:is|was)|turns? out|must|agreed|we(?:'ll| will) use|ruled out|not needed|beschlossen|weil|stattdessen|parce que|décid\w+|porque|decid\w+)\b|因为|决定|改用|而不是|原因|必须|ため|決め|代わりに|때문|결정|потому что|решил|вместо|لأن|قرر`)
+	decides = newLexicon(
+		"decide|decided|decides|decision|chose|chosen|choose|instead of|rather than|because|so that|root cause|turns out|must|agreed|we'll use|we will use|ruled out|not needed",
+		"the problem is|the problem was|the issue is|the issue was|the cause is|the cause was|the reason is|the reason was|cause is|cause was",
+		"beschlossen|weil|stattdessen|ursache|parce que|décidé|porque|decidido|decidimos|потому что|решил|решили|вместо",
+		"因为|决定|改用|而不是|原因|必须|ため|決め|代わりに|때문|결정|لأن|قرر")
 	// results finds sentences that say what came of it.
-	results = regexp.MustCompile(`(?i)\b(?:fixed|done|works?|working|pass(?:es|ed|ing)?|fail(?:s|ed)?|found|added|created|removed|updated|implemented|completed?|confirmed|shows?|returned|now (?:has|is|uses)|erledigt|behoben|gefunden|corrigé|terminé|arreglado|hecho)\b|完成|修复|通过|发现|已|できました|完了|修正|완료|수정|готово|исправлен|تم`)
+	results = newLexicon(
+		"fixed|done|work|works|working|pass|passes|passed|passing|fail|fails|failed|found|added|created|removed|updated|implemented|complete|completed|confirmed|show|shows|returned|now has|now is|now uses",
+		"erledigt|behoben|gefunden|corrigé|terminé|arreglado|hecho|готово|исправлен|исправлено",
+		"完成|修复|通过|发现|已|できました|完了|修正|완료|수정|تم")
 )
 
 // sentences splits a text into its sentences, in any script, at most n of them.
@@ -184,10 +193,10 @@ func (v *vocabulary) score(s string, set map[string]bool) float64 {
 	if a, _ := nextLiteral(s, 0); a >= 0 {
 		z += 0.8
 	}
-	if results.MatchString(s) {
+	if results.in(s) {
 		z += 0.8
 	}
-	if decides.MatchString(s) {
+	if decides.in(s) {
 		z += 0.5
 	}
 	if n := utf8.RuneCountInString(s); n < 12 || n > 400 {

@@ -178,8 +178,9 @@ func inOrder(lines []chosenLine) []string {
 	return out
 }
 
-// section returns the lines of a section, the most useful first.
-func (s *story) section(name string, turns int) []chosenLine {
+// section returns the lines of a section, the most useful first; of long ones
+// about as many as have the given bytes.
+func (s *story) section(name string, turns, bytes int) []chosenLine {
 	var out []chosenLine
 	switch name {
 	case "Goal":
@@ -199,7 +200,7 @@ func (s *story) section(name string, turns int) []chosenLine {
 	case "Decisions":
 		out = s.decisions()
 	case "Done":
-		out = s.done(turns)
+		out = s.done(turns, bytes)
 	}
 	// what an earlier checkpoint says of it comes first in time; the newest of
 	// it is worth most
@@ -273,7 +274,7 @@ func (s *story) next() []string {
 		}
 		if len(t.says) > 0 {
 			for _, x := range sentences(t.says[len(t.says)-1], 60) {
-				if intends.MatchString(x) {
+				if intends.in(x) {
 					out = append(out, bullet(x))
 				}
 			}
@@ -319,14 +320,16 @@ func (s *story) troubles() []chosenLine {
 // decisions are sentences in which something was chosen or ruled out, the newest
 // first.
 func (s *story) decisions() []chosenLine {
-	const most = 60
+	const most, read = 60, 600
 	var out []chosenLine
 	seen := map[string]bool{}
+	texts := 0
 	for i := len(s.turns) - 1; i >= 0 && len(out) < most; i-- {
 		t := s.turns[i]
-		for j := len(t.says) - 1; j >= 0; j-- {
+		for j := len(t.says) - 1; j >= 0 && texts < read; j-- {
+			texts++
 			for _, x := range sentences(t.says[j], 80) {
-				if k := template(x); decides.MatchString(x) && !seen[k] {
+				if k := template(x); decides.in(x) && !seen[k] {
 					seen[k] = true
 					out = append(out, chosenLine{bullet(x), i})
 				}
@@ -351,11 +354,12 @@ func shortPath(p string) string {
 
 // done tells the turns, the newest first: what was asked, what came of it, with
 // which tools and files.
-func (s *story) done(most int) []chosenLine {
+func (s *story) done(most, bytes int) []chosenLine {
 	var out []chosenLine
+	size := 0
 	seen := map[string]bool{}
 	for i := len(s.turns) - 1; i >= 0; i-- {
-		if most > 0 && len(out) >= most || len(out) > 4000 {
+		if most > 0 && len(out) >= most || size > bytes {
 			break
 		}
 		t := s.turns[i]
@@ -394,13 +398,14 @@ func (s *story) done(most int) []chosenLine {
 		if len(with) > 0 {
 			text += " (" + strings.Join(with, ", ") + ")"
 		}
+		size += len(text)
 		if text != "-" {
 			out = append(out, chosenLine{text, i})
 		}
 		// a long turn is told in more than one line
 		if len(t.tools) > 0 {
 			for j := len(t.says) - 2; j >= 0; j-- {
-				if b := s.words.best(t.says[j], 1); len(b) > 0 && !strings.HasSuffix(b[0], ":") && !strings.HasSuffix(b[0], "：") && !intends.MatchString(b[0]) && len(b[0]) > 30 {
+				if b := s.words.best(t.says[j], 1); len(b) > 0 && !strings.HasSuffix(b[0], ":") && !strings.HasSuffix(b[0], "：") && !intends.in(b[0]) && len(b[0]) > 30 {
 					if k := template(b[0]); !seen[k] {
 						seen[k] = true
 						out = append(out, chosenLine{"  - " + clipSentence(b[0], 170), i})

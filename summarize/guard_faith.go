@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/agentcompact/agentcompact/session"
 )
 
 // markInvented marks literals of a narrative that neither the span nor what the
@@ -89,6 +91,13 @@ func eachSource(req *Request, f func(string)) {
 		it := &req.Items[i]
 		if it.Checkpoint {
 			f(it.Narrative)
+		}
+		if it.Message != nil {
+			for _, p := range it.Message.Parts {
+				if c, ok := p.(session.ToolCall); ok {
+					f(c.Name)
+				}
+			}
 		}
 		eachText(it.Message, func(by, s string) {
 			f(s)

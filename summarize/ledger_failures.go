@@ -64,13 +64,16 @@ func failure(r session.ToolResult) (string, bool) {
 	bad := r.IsError
 	known := false
 	for _, s := range []string{head(start, 300), tail(start, 300), tail(end, 300)} {
+		if !strings.Contains(s, "xit") && !strings.Contains(s, "ode") && !strings.Contains(s, "XIT") {
+			continue
+		}
 		if m := exitStatus.FindStringSubmatch(s); m != nil {
 			known = true
 			bad = bad || m[1] != "0"
 			break
 		}
 	}
-	if !bad && (known || !hardError.MatchString(start) && !hardError.MatchString(end)) {
+	if !bad && (known || !hard(start) && !hard(end)) {
 		return "", false
 	}
 	if !bad && len(text) > part { // a long output that only mentions one
@@ -94,6 +97,16 @@ func failure(r session.ToolResult) (string, bool) {
 		line = squash(head(start, 200))
 	}
 	return head(squash(line), 300), line != ""
+}
+
+// hard reports whether a text has an error whatever the status.
+func hard(s string) bool {
+	for _, w := range []string{"rror", "xception", "Traceback", "atal: ", "anic: ", "command not found", "No such file", "FAIL", "E  "} {
+		if strings.Contains(s, w) {
+			return hardError.MatchString(s)
+		}
+	}
+	return false
 }
 
 // worstLine is the line of a text that most likely says what went wrong: of a
