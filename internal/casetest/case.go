@@ -17,7 +17,8 @@ type Case struct {
 	Then   []string `json:"then"`
 	Expect Expect   `json:"expect"`
 
-	ops []op
+	ops  []op
+	text string // of the file
 }
 
 // Given is what a case runs.

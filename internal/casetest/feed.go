@@ -115,6 +115,9 @@ func (b *batch) envelope() session.Seq {
 // append puts messages of the case at the tail, with what belongs to them. Each
 // is one record of the log.
 func (w *world) append(indexes ...int) error {
+	if err := w.hideFolded(); err != nil {
+		return err
+	}
 	b := w.batch()
 	if e, _ := w.sess.View().Envelope(); e == nil {
 		b.envelope()
@@ -230,9 +233,6 @@ func (w *world) load(o op) error {
 	for i := from; i <= to; i++ {
 		list = append(list, i)
 	}
-	if err := w.hideFolded(); err != nil {
-		return err
-	}
 	if err := w.append(list...); err != nil {
 		return err
 	}
@@ -245,12 +245,11 @@ func (w *world) looseUsage() error {
 	return b.commit()
 }
 
-// hideFolded writes the calls that an earlier compaction folded into the log.
-// The checkpoint is taken off the surface again: the case says itself what
-// stands there.
+// hideFolded writes the calls that an earlier compaction folded into a log that
+// is empty. They are not on the surface: the case says itself what stands there.
 func (w *world) hideFolded() error {
 	ids := w.c.Given.LogFoldedCalls
-	if len(ids) == 0 {
+	if len(ids) == 0 || w.sess.View().Next() > 0 {
 		return nil
 	}
 	b := w.batch()

@@ -48,7 +48,7 @@ func Load(dir string) ([]*Case, error) {
 
 // Parse reads one case.
 func Parse(data []byte) (*Case, error) {
-	c := new(Case)
+	c := &Case{text: string(data)}
 	if err := strict(data, c); err != nil {
 		return nil, err
 	}
