@@ -23,8 +23,9 @@ type Adapter[T any] struct {
 	// From returns the item for a checkpoint, which is a user message with one
 	// text and a typed source; required.
 	From func(m session.Message) (T, error)
-	// Seq returns the number by which the host finds an item again; nil numbers
-	// the items of the uncompacted conversation from 0.
+	// Seq returns the number by which the host finds an item again. Nil numbers
+	// the items of the views from 0 as if nothing had been compacted, as far as
+	// the records of checkpoints tell; see [Keeper].
 	Seq func(item T) session.Seq
 	// Running reports that a call of the item still runs although other messages
 	// follow. Nil says so of none: then a call without a result is running while
@@ -105,7 +106,7 @@ func (a Adapter[T]) entries(items []T, first session.Seq, price func(*session.Me
 				e.rec, e.ckpt = r, true
 				m.Source = compact.CheckpointSource(r.ID)
 				if r.Count > 0 {
-					e.seq, next = r.Start, max(r.End, r.Start)+1
+					e.seq, next = r.Start, max(next, r.End+1)
 				}
 			}
 		}
@@ -117,6 +118,22 @@ func (a Adapter[T]) entries(items []T, first session.Seq, price func(*session.Me
 	}
 	fillIDs(out)
 	return out, nil
+}
+
+// behind returns the number that follows those of the items.
+func (a Adapter[T]) behind(items []T, records func(T, *session.Message) (Record, bool)) session.Seq {
+	next := session.Seq(0)
+	for _, it := range items {
+		next++
+		m, err := a.To(it)
+		if err != nil || m.Role != session.RoleUser {
+			continue
+		}
+		if r, ok := records(it, &m); ok && r.Count > 0 {
+			next = max(next, r.End+1)
+		}
+	}
+	return next
 }
 
 // fillIDs gives ids to calls that have none, and to results that have none the

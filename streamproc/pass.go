@@ -49,10 +49,9 @@ func (w *work[T]) read(ctx context.Context, t target.Target) (Snapshot[T], error
 		}
 		return snap, nil // nothing asks where the history ends
 	}
-	if t != target.Steps {
-		if snap.History, err = History(ctx, w.p); err != nil {
-			return bad(err)
-		}
+	// For the steps the history only says at which number they begin.
+	if snap.History, err = History(ctx, w.p); err != nil && t != target.Steps {
+		return bad(err)
 	}
 	if t != target.History {
 		if snap.Steps, err = w.p.AccumulatedSteps(ctx); err != nil {
@@ -62,16 +61,18 @@ func (w *work[T]) read(ctx context.Context, t target.Target) (Snapshot[T], error
 	return snap, nil
 }
 
-func (w *work[T]) entries(items []T, first session.Seq) ([]entry, error) {
-	keeper, _ := w.p.(Keeper[T])
-	list, err := w.a.entries(items, first, w.o.price, func(it T, m *session.Message) (Record, bool) {
-		if keeper != nil {
-			if r, ok := keeper.Record(it); ok {
-				return r, true
-			}
+// record finds what is known of a checkpoint.
+func (w *work[T]) record(it T, m *session.Message) (Record, bool) {
+	if k, ok := w.p.(Keeper[T]); ok {
+		if r, ok := k.Record(it); ok {
+			return r, true
 		}
-		return w.o.Memory.Find(m.Text())
-	})
+	}
+	return w.o.Memory.Find(m.Text())
+}
+
+func (w *work[T]) entries(items []T, first session.Seq) ([]entry, error) {
+	list, err := w.a.entries(items, first, w.o.price, w.record)
 	if err != nil {
 		return nil, &Error{Kind: ViewFailed, Deterministic: true, Err: err}
 	}
@@ -90,8 +91,8 @@ func (w *work[T]) pass(ctx context.Context, t target.Target) (*Pass, error) {
 		return nil, fail(NothingToCompact, t, "the view is empty")
 	}
 	first := session.Seq(0)
-	if t == target.Steps {
-		first = session.Seq(len(snap.History))
+	if t == target.Steps && w.a.Seq == nil {
+		first = w.a.behind(snap.History, w.record)
 	}
 	list, err := w.entries(view, first)
 	if err != nil {

@@ -131,8 +131,8 @@ type Record struct {
 	Narrative string `json:"narrative"`
 	// Ledger holds the facts that are carried from round to round.
 	Ledger *summarize.Ledger `json:"ledger,omitempty"`
-	// Start and End are the numbers of the first and last replaced message,
-	// Count how many there were; see [Pass].
+	// Start and End are the lowest and highest number of the replaced messages,
+	// Count how many there were. [Adapter.Seq] says what the numbers are.
 	Start session.Seq `json:"start"`
 	End   session.Seq `json:"end"`
 	Count int         `json:"count"`

@@ -71,8 +71,9 @@ type Report struct {
 	// Replaced are the positions in the input of the messages that gave way,
 	// Shortened those of tool results that lost their middle.
 	Replaced, Shortened []int
-	// Before and After are the tokens of messages and tools, Threshold is the
-	// mark for pressure and Window that of the model.
+	// Before and After are the tokens of messages and tools, an upper bound where
+	// that was enough to see that there is room. Threshold is the mark for
+	// pressure and Window that of the model.
 	Before, After, Threshold, Window int
 	// Repaired counts what was done beyond that, so that a provider takes the
 	// output: results that were added, moved or quoted, and ids that were changed.

@@ -131,8 +131,8 @@ func TestRounds(t *testing.T) {
 	list := []message{{Role: "system", Content: "S"}, {Role: "user", Content: "The release key is RK-4417-QX and must never be printed."}}
 	checkpoints := 0
 	for round := range 10 {
-		list = append(list, conversation(120, 20)[1:]...)
-		out, rep, err := chat.Compact(context.Background(), list, &chat.Options{Window: 12_000, Memory: mem, Engine: engine.Options{Prune: engine.Prune{Off: true}}})
+		list = append(list, conversation(40, 20)[1:]...)
+		out, rep, err := chat.Compact(context.Background(), list, &chat.Options{Window: 6000, Memory: mem, Engine: engine.Options{Prune: engine.Prune{Off: true}}})
 		require.NoError(t, err)
 		require.NotNil(t, rep.Result, "round %d: %s", round, rep.Reason)
 		valid(t, out)
