@@ -51,7 +51,7 @@ var rules = []Rule{
 	{Package: "recall/mcpserver", Ours: []string{"recall", "session", "compact"},
 		Modules: []string{"github.com/modelcontextprotocol/go-sdk"}},
 	{Package: "wire", Ours: []string{"session", "toolpairing", "compact", "internal/openaiconv"}},
-	{Package: "wire/internal/...", Ours: []string{"wire", "wire/internal/...", "session", "internal/openaiconv"}},
+	{Package: "wire/internal/...", Ours: []string{"wire", "wire/internal/...", "session", "toolpairing", "compact", "internal/openaiconv"}},
 	{Package: "wire/...", Ours: []string{"wire", "wire/internal/...", "session", "toolpairing", "compact", "internal/openaiconv"},
 		Modules: []string{goOpenAI}},
 	{Package: "wire/formats", Ours: []string{"wire", "wire/...", "session"}}, // which format a file is in

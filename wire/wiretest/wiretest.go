@@ -387,10 +387,7 @@ func (s *Suite) Fuzz(f *testing.F, seeds ...string) {
 			if out := Write(t, file, n, Everything(c)); !bytes.Equal(data, out) {
 				t.Fatalf("not as it was\n%q\n%q", data, out)
 			}
-			items := []wire.Item{Checkpoint("c")}
-			for i := len(c.Entries) / 2; i < len(c.Entries); i++ {
-				items = append(items, wire.Item{Entry: i})
-			}
+			items := Compacted(t, c, "c")
 			out := Write(t, file, n, items)
 			again, err := s.Codec.Read(t.Context(), out)
 			if err != nil {
