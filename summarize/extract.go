@@ -2,6 +2,7 @@ package summarize
 
 import (
 	"context"
+	"fmt"
 	"strings"
 )
 
@@ -67,7 +68,11 @@ func (x extract) Collect(ctx context.Context) (*Summary, error) {
 		return nil, err
 	}
 	report("rank", len(x.req.Items))
-	return &Summary{Text: s.write(x.req, x.e.opts.MaxTurns), Prompt: ExtractiveVersion}, nil
+	text := s.write(x.req, x.e.opts.MaxTurns)
+	if missing := missingSections(text); len(missing) > 0 && x.req.MaxTokens > 0 {
+		return nil, &Failure{Class: Inflated, Detail: fmt.Sprintf("the sections of a summary do not fit into %d tokens", x.req.MaxTokens)}
+	}
+	return &Summary{Text: text, Prompt: ExtractiveVersion}, nil
 }
 
 // sectionShares say what part of the budget a section may use at first, in the
@@ -101,9 +106,9 @@ func (s *story) write(req *Request, turns int) string {
 		return strings.TrimSpace(b.String())
 	}
 	left := most - req.Count(render(empty)) - 2
-	if left <= 0 { // no room for sections: the goal alone, as far as it goes
+	if left <= 0 { // no room for sections: how it stands, as far as it goes
 		text := ""
-		for _, line := range append(s.goal(), s.state()...) {
+		for _, line := range append(s.state(), s.goal()...) {
 			next := strings.TrimSpace(text + "\n" + line)
 			if req.Count(next) <= most {
 				text = next

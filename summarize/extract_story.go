@@ -239,10 +239,10 @@ func (s *story) goal() []string {
 		}
 	}
 	if len(out) == 0 {
-		add(first, 320)
+		add(first, 200)
 	}
 	if last != first || len(out) > 0 {
-		add(last, 240)
+		add(last, 160)
 	}
 	return out
 }

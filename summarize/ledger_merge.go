@@ -2,14 +2,15 @@ package summarize
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
 // mergeFacts joins the facts of two ledgers by their keys. A key that both have
 // is quoted by the newer line; its counts add up. The most useful come first.
 func mergeFacts(old, newer []Fact) []Fact {
-	if len(old) == 0 {
-		return newer
+	if len(old)+len(newer) == 0 {
+		return nil
 	}
 	var plain []Fact
 	lines := map[string]bool{}
@@ -58,15 +59,27 @@ func mergeFacts(old, newer []Fact) []Fact {
 		}
 	}
 	newest := newestKey(out)
-	value := make(map[string]float64, len(out))
-	for _, f := range out {
+	value := func(f Fact) float64 {
+		best := math.Inf(-1)
 		for _, k := range f.Keys {
-			value[f.Line] = max(value[f.Line], k.useful(int(newest)))
+			best = max(best, k.useful(int(newest)))
 		}
+		return best
 	}
-	slices.SortStableFunc(out, func(a, b Fact) int {
-		return cmp.Or(cmp.Compare(value[b.Line], value[a.Line]), cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.Line, b.Line))
+	type ranked struct {
+		Fact
+		value float64
+	}
+	list := make([]ranked, len(out))
+	for i, f := range out {
+		list[i] = ranked{f, value(f)}
+	}
+	slices.SortStableFunc(list, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.Seq, a.Seq), cmp.Compare(a.Line, b.Line))
 	})
+	for i, r := range list {
+		out[i] = r.Fact
+	}
 	return append(out, plain...)
 }
 
