@@ -72,8 +72,12 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// replyTimeout is how long the summarizer waits for one reply.
-const replyTimeout = time.Second
+// Times that the summarizer waits for one reply: in a case where one never
+// comes, and in the others, where nothing but a busy machine is slow.
+const (
+	shortTimeout = 2 * time.Second
+	longTimeout  = 30 * time.Second
+)
 
 func newWorld(ctx context.Context, c *Case, dir string) (*world, error) {
 	w := &world{c: c, dir: dir, real: ctx, model: agentModel, seqs: map[int]session.Seq{}, folds: map[int]session.Seq{},
@@ -234,10 +238,13 @@ func setTail(to *engine.Policy, p *Policy) {
 
 func (w *world) newSummarizer(redactor *summarize.Redactor) (summarize.Summarizer, error) {
 	o := summarize.LLMOptions{
-		BaseURL: w.srv.URL(), APIKey: "none", Model: modelName, Redactor: redactor, Timeout: replyTimeout, Now: w.clk.now,
+		BaseURL: w.srv.URL(), APIKey: "none", Model: modelName, Redactor: redactor, Timeout: longTimeout, Now: w.clk.now,
 	}
 	if s := w.c.Given.Summarizer; s != nil {
 		o.Window, o.MaxTokens, o.MaxOutput = s.ContextWindow, s.MaxTokens, s.MaxOutput
+		if slices.ContainsFunc(s.Script, func(r Reply) bool { return r.Error != nil && r.Error.Timeout }) {
+			o.Timeout = shortTimeout
+		}
 		o.Timeout += time.Duration(s.DelayMS) * time.Millisecond
 	}
 	return summarize.NewLLM(o)
