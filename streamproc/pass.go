@@ -107,6 +107,10 @@ func (w *work[T]) pass(ctx context.Context, t target.Target) (*Pass, error) {
 	if !ok {
 		return nil, fail(NothingToCompact, t, "no whole units with at least %d new tokens stand before what is kept", w.o.Policy.MinTokens)
 	}
+	digest, err := w.a.Digest(view[:n]) // now: items may be pointers
+	if err != nil {
+		return nil, &Error{Kind: ViewFailed, Target: t, Err: err}
+	}
 	pass := &Pass{ID: w.o.NewID(), Version: w.o.Policy.Version, Target: t, Items: n, View: len(view), Before: before}
 	req, all, ferr := w.request(pass, list, items, n, len(snap.History))
 	if ferr != nil {
@@ -120,7 +124,7 @@ func (w *work[T]) pass(ctx context.Context, t target.Target) (*Pass, error) {
 	if err != nil {
 		return nil, &Error{Kind: ApplyFailed, Target: t, Deterministic: true, Detail: "the adapter made no item of the checkpoint", Err: err, Calls: pass.Record.Calls}
 	}
-	if err := w.commit(ctx, snap, pass, view[:n], item); err != nil {
+	if err := w.commit(ctx, snap, pass, digest, item); err != nil {
 		return nil, err
 	}
 	w.o.Memory.Add(pass.Text, pass.Record)
@@ -285,20 +289,18 @@ func texts(list []entry) string {
 }
 
 // commit hands the item to the host.
-func (w *work[T]) commit(ctx context.Context, snap Snapshot[T], pass *Pass, gone []T, item T) error {
+func (w *work[T]) commit(ctx context.Context, snap Snapshot[T], pass *Pass, digest string, item T) error {
 	t := pass.Target
 	if err := cancelled(ctx, t); err != nil {
 		err.Calls = pass.Record.Calls
 		return err
 	}
-	digest, err := w.a.Digest(gone)
-	if err != nil {
-		return &Error{Kind: ViewFailed, Target: t, Err: err, Calls: pass.Record.Calls}
-	}
+	n := pass.Items
+	var err error
 	if s, ok := w.p.(Snapshotter[T]); ok {
-		err = s.Commit(ctx, Commit[T]{Target: t, Revision: snap.Revision, N: len(gone), Digest: digest, Item: item, Record: pass.Record})
-	} else if err = w.unchanged(ctx, t, len(gone), digest); err == nil {
-		err = w.p.ReplaceWithCompaction(ctx, t, len(gone), item)
+		err = s.Commit(ctx, Commit[T]{Target: t, Revision: snap.Revision, N: n, Digest: digest, Item: item, Record: pass.Record})
+	} else if err = w.unchanged(ctx, t, n, digest); err == nil {
+		err = w.p.ReplaceWithCompaction(ctx, t, n, item)
 	}
 	if err == nil {
 		return nil

@@ -132,6 +132,17 @@ func init() {
 		left, _ = p.AccumulatedSteps(bg)
 		require.Len(t, left, 7)
 
+		// An item that is changed in place is noticed, too.
+		byPtr := Adapter[*T]{To: func(p *T) (session.Message, error) { return adapter.To(*p) },
+			From: func(m session.Message) (*T, error) { v, err := adapter.From(m); return &v, err }}
+		var list []*T
+		for _, v := range replies(8, 500) {
+			list = append(list, &v)
+		}
+		q := NewSlice(byPtr, nil, list)
+		_, err = ApplySteps(bg, q, byPtr, meanwhile(func() { list[1].Text = "edited"; q.Append(&late) }), withWindow(opts(Policy{MinTokens: 1}), 1500))
+		kind(t, err, Conflict)
+
 		// The plain interface notices, too, as long as it is before the commit.
 		h := &host{steps: replies(8, 500)}
 		_, err = ApplySteps(bg, h, adapter, meanwhile(func() { h.steps = append([]T{other}, h.steps[2:]...) }), withWindow(opts(Policy{MinTokens: 1}), 1500))

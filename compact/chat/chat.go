@@ -81,10 +81,11 @@ type Report struct {
 }
 
 // Compact returns the messages, shorter if there is need: it is the same slice
-// when nothing was changed. The input is not modified. The output begins with
-// the leading system messages of the input, every call in it has its result
+// when nothing was changed. The input is not modified. Another output begins
+// with the leading system messages of the input, every call in it has its result
 // right behind it, except calls at its end that still run, and every message
-// that did not give way is as it was.
+// that did not give way is as it was, wherever in the input it stood; system
+// messages in mid-conversation are messages like the others.
 //
 // Nothing to do is no error: the report says why. An error is one of package
 // compact, or says which option is wrong, and comes with the messages as they

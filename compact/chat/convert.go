@@ -28,6 +28,9 @@ type conversation struct {
 // so that the numbers of messages go on from call to call.
 const hidden session.Type = "chat/hidden"
 
+// maxHidden bounds the events that stand for replaced messages.
+const maxHidden = 1 << 20
+
 // open makes a session of the messages, in memory.
 func (c *conversation) open(ctx context.Context) error {
 	env := session.Envelope{Provider: c.o.Provider, Model: c.o.Model, Tools: envelopeTools(c.o.Tools)}
@@ -63,6 +66,9 @@ func (c *conversation) open(ctx context.Context) error {
 // known appends the events of a checkpoint that an earlier call made. The one
 // before the last puts it on the surface.
 func known(bodies []session.Body, m session.Message, r streamproc.Record) []session.Body {
+	if r.End-session.Seq(len(bodies)) > maxHidden {
+		r.End = 0 // no memory of ours says that
+	}
 	for session.Seq(len(bodies)) < r.End {
 		bodies = append(bodies, session.Raw{Type: hidden, Ignorable: true, Data: json.RawMessage("{}")})
 	}
