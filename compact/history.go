@@ -37,8 +37,8 @@ type History struct {
 	err      error
 }
 
-// Open returns the newest attempt without an end. It may be stale: its process
-// may be dead.
+// Open returns the attempt that has the lease: the newest one, as long as it has
+// no end and no pruning came after it. It may be stale: its process may be dead.
 func (h *History) Open() *Attempt {
 	if h.open < 0 {
 		return nil
@@ -112,6 +112,8 @@ func (h *History) add(v session.View, e *session.Event) error {
 	switch p := payload.(type) {
 	case WindowEvent:
 		h.Windows = append(slices.Clip(h.Windows), p)
+	case PruneEvent:
+		h.open = -1 // who held the lease was dead, and has lost it now
 	case StartEvent:
 		var bad error
 		switch {

@@ -137,7 +137,7 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 	switch last.End.Code {
 	case compact.Cancelled, compact.Vetoed, compact.NotSmaller, compact.NoProgress, compact.NothingToCompact:
 		if need := int(trifle * float64(max(threshold, last.End.Before/2))); grown < max(need, 1) {
-			return fail(last.End.Code, "the last attempt ended with %q and the session has grown by only %d tokens since", last.End.Code, max(grown, 0))
+			return fail(last.End.Code, "the last attempt ended with %q and the session has grown by only %d tokens since", string(last.End.Code), max(grown, 0))
 		}
 	}
 	failures := h.Failures()
@@ -147,7 +147,7 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 	open := failures >= e.opts.MaxFailures
 	if e.opts.CoolDown < 0 {
 		if open {
-			return fail(compact.BreakerOpen, "%d automatic attempts failed in a row, the last with %q", failures, last.End.Code)
+			return fail(compact.BreakerOpen, "%d automatic attempts failed in a row, the last with %q", failures, string(last.End.Code))
 		}
 		return nil
 	}
@@ -157,9 +157,9 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 		return nil // closed, or half open: one attempt may try
 	}
 	if open {
-		return fail(compact.BreakerOpen, "%d automatic attempts failed in a row, the last with %q; the next try is in %s", failures, last.End.Code, (wait - since).Round(time.Second))
+		return fail(compact.BreakerOpen, "%d automatic attempts failed in a row, the last with %q; the next try is in %s", failures, string(last.End.Code), (wait - since).Round(time.Second))
 	}
-	return fail(compact.BreakerOpen, "the last automatic attempt failed with %q; the next try is in %s", last.End.Code, (wait - since).Round(time.Second))
+	return fail(compact.BreakerOpen, "the last automatic attempt failed with %q; the next try is in %s", string(last.End.Code), (wait - since).Round(time.Second))
 }
 
 func endTime(v session.View, a *compact.Attempt) time.Time {
