@@ -129,7 +129,12 @@ func (Contents) Read(ctx context.Context, data []byte) (*wire.File, error) {
 		return nil, &wire.Error{Format: Format, Offset: int64(list.Start), Detail: "the list has no contents; expected objects with role and parts"}
 	}
 	c.Entries = conv.Entries
-	c.Encode = func(pieces []splice.Piece) ([]json.RawMessage, error) { return encodeContents(data, c, pieces), nil }
+	c.Encode = func(pieces []splice.Piece) ([]json.RawMessage, error) {
+		if err := splice.NoNotes(Format, pieces); err != nil {
+			return nil, err
+		}
+		return encodeContents(data, c, pieces), nil
+	}
 	return &wire.File{Format: Format, Container: container, Conversations: []*wire.Conversation{conv},
 		Writer: &splice.Writer{Format: Format, Data: data, Lists: []*splice.Conversation{c}}}, nil
 }

@@ -110,6 +110,18 @@ func Marshal(v any) json.RawMessage {
 		return v
 	case Object:
 		return v.Bytes()
+	case []json.RawMessage: // encoding/json would take their spaces out
+		list := make([][]byte, len(v))
+		for i, raw := range v {
+			list[i] = raw
+		}
+		return array(list)
+	case []Object:
+		list := make([][]byte, len(v))
+		for i, o := range v {
+			list[i] = o.Bytes()
+		}
+		return array(list)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -118,6 +130,10 @@ func Marshal(v any) json.RawMessage {
 		panic("rawjson: " + err.Error())
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+func array(list [][]byte) json.RawMessage {
+	return append(append([]byte{'['}, bytes.Join(list, []byte{','})...), ']')
 }
 
 // Kind returns the first byte of a value that tells its kind ('{', '[', '"',

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
 )
 
@@ -69,4 +70,14 @@ func Clip(s string, n int) string {
 func Lenient(err error) bool {
 	var wrong *json.UnmarshalTypeError
 	return err == nil || errors.As(err, &wrong)
+}
+
+// NoNotes refuses system and developer messages, for formats that have none.
+func NoNotes(format string, pieces []Piece) error {
+	for _, p := range pieces {
+		if r := p.Message.Role; r == session.RoleDeveloper || r == session.RoleSystem {
+			return &wire.Error{Format: format, Detail: "a " + string(r) + " message in mid-conversation cannot be written, the format has none; make it a user message"}
+		}
+	}
+	return nil
 }
