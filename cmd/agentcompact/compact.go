@@ -171,7 +171,7 @@ func (a *app) compact(ctx context.Context, path string, f *compactFlags, region 
 	}
 	before := in.session.View()
 	out := &compacted{Format: in.format(), Before: sizeOf(before), After: sizeOf(before), Problems: problems(before), Notes: in.notes}
-	e, err := f.engine(before)
+	e, err := f.engine(before, out.outside(in, f.window))
 	if err != nil {
 		return err
 	}
@@ -254,18 +254,40 @@ func (a *app) nothing(f *compactFlags, path string, out *compacted) error {
 		if err := a.json(out); err != nil {
 			return err
 		}
+	} else {
+		a.notes(out)
 	}
 	return &exitError{code: exitNothing, err: fmt.Errorf("%s: nothing to compact: %s", path, out.Reason)}
 }
 
+// thresholdRatio is the share of a window above which there is pressure.
+const thresholdRatio = 0.8
+
 // defaultTail is the share of the tokens that stays when compacting by hand.
 const defaultTail = 0.16
 
-func (f *compactFlags) engine(v session.View) (*engine.Engine, error) {
+// outside returns what the window must hold besides what the file does, and
+// notes it. A report that leaves no room in the window is none of an agent with
+// that window.
+func (out *compacted) outside(in *input, window int) int {
+	more := in.overhead()
+	if window == 0 || more == 0 || more > window/2 {
+		return 0
+	}
+	out.Notes = append(out.Notes, fmt.Sprintf("the provider reports %d tokens more than the file holds, for prompts and tools; the window must hold them, too", more))
+	return more
+}
+
+// engine makes the engine of a policy; outside is what the window holds besides
+// the session.
+func (f *compactFlags) engine(v session.View, outside int) (*engine.Engine, error) {
 	var o engine.Options
 	switch {
 	case f.window > 0:
 		o.Windows = engine.FixedWindow(f.window)
+		if outside > 0 {
+			o.Policy.ThresholdTokens = max(int(thresholdRatio*float64(f.window))-outside, 1)
+		}
 	case f.ratio > 0:
 		// The tail is a ratio, not a number of tokens, so that the same command
 		// on its own result finds that there is nothing to do.
@@ -380,10 +402,14 @@ func (a *app) printCompacted(path string, out *compacted) error {
 	if out.Backup != "" {
 		fmt.Fprintf(w, "  the file as it was is %s\n", out.Backup)
 	}
+	a.notes(out)
+	return w.Flush()
+}
+
+func (a *app) notes(out *compacted) {
 	for _, n := range out.Notes {
 		fmt.Fprintln(a.stderr, "note:", n)
 	}
-	return w.Flush()
 }
 
 // count words a number of things.

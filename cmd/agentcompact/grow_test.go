@@ -44,7 +44,7 @@ func growing(t *testing.T) (path string, before []byte, in *input, out *compacte
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = in.session.Close() })
 	var f compactFlags
-	e, err := f.engine(in.session.View())
+	e, err := f.engine(in.session.View(), 0)
 	require.NoError(t, err)
 	out = &compacted{}
 	require.NoError(t, f.run(t.Context(), e, compact.Agent{Session: in.session}, false, out))
@@ -154,7 +154,7 @@ func TestTakenBack(t *testing.T) {
 	defer in.session.Close()
 	require.True(t, in.restored)
 	f := compactFlags{ratio: 0.1}
-	e, err := f.engine(in.session.View())
+	e, err := f.engine(in.session.View(), 0)
 	require.NoError(t, err)
 	next := &compacted{}
 	require.NoError(t, f.run(t.Context(), e, compact.Agent{Session: in.session}, false, next))

@@ -133,8 +133,12 @@ func inspect(in *input, list bool) *report {
 		Tokens:      tokenInfo{Total: counted(v), ByRole: map[string]int{}},
 		Checkpoints: []checkpointInfo{}, Problems: problems(v),
 	}
-	if t := engine.Estimate(v); t > r.Tokens.Total {
-		r.Tokens.Reported = t
+	r.Tokens.Reported = in.reported
+	if in.file == nil {
+		r.Tokens.Reported = engine.Estimate(v)
+	}
+	if r.Tokens.Reported <= r.Tokens.Total {
+		r.Tokens.Reported = 0
 	}
 	if in.file != nil {
 		r.Container = in.file.Container
@@ -237,7 +241,7 @@ func (a *app) printReport(r *report) error {
 	}
 	row("tokens", "about %d: %s", r.Tokens.Total, strings.Join(roles, ", "))
 	if r.Tokens.Reported > 0 {
-		row("", "%d by the provider's report, with what the file does not hold", r.Tokens.Reported)
+		row("", "%d as the provider reports, with what the file does not hold", r.Tokens.Reported)
 	}
 	var big []string
 	for _, m := range r.Largest {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
-	"github.com/agentcompact/agentcompact/compact/engine"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/store/filestore"
 	"github.com/agentcompact/agentcompact/tokencount"
@@ -37,6 +36,9 @@ type input struct {
 	entries map[session.Seq]int
 	// restored tells that the session came from the log beside the file.
 	restored bool
+	// reported is what the provider reported for the last request of a foreign
+	// file, with what came after; 0 when nothing.
+	reported int
 	notes    []string
 }
 
@@ -105,9 +107,11 @@ func (in *input) open(ctx context.Context) error {
 	if ok, err := in.openSidecar(ctx); ok || err != nil {
 		return err
 	}
-	s, seqs, err := importOnto(ctx, in.conv, func() (*session.Session, error) {
-		return session.Open(ctx, session.NewMemoryStore(), sessionOptions())
-	})
+	s, err := session.Open(ctx, session.NewMemoryStore(), sessionOptions())
+	if err != nil {
+		return err
+	}
+	seqs, err := importPlain(ctx, s, in.conv)
 	if err != nil {
 		return fmt.Errorf("%s: %w", in.path, err)
 	}
@@ -116,36 +120,44 @@ func (in *input) open(ctx context.Context) error {
 	for i, q := range seqs {
 		in.entries[q] = i
 	}
+	in.report(in.conv.Entries)
 	return nil
 }
 
-// importOnto appends a conversation to the session that open returns. What the
-// provider reported counts only where it is more than our own count, because of
-// prompts and tools that a transcript does not hold. If it is less, the report
-// is of another request than this conversation, or our count is the cautious
-// one: then there is one number, which inspect prints and compact goes by.
-func importOnto(ctx context.Context, c *wire.Conversation, open func() (*session.Session, error)) (*session.Session, []session.Seq, error) {
-	for again := false; ; again = true {
-		s, err := open()
-		if err != nil {
-			return nil, nil, err
-		}
-		seqs, err := wire.Import(ctx, s, c)
-		if err != nil {
-			_ = s.Close()
-			return nil, nil, err
-		}
-		if v := s.View(); again || engine.Estimate(v) >= counted(v) {
-			return s, seqs, nil
-		}
-		_ = s.Close()
-		plain := *c
-		plain.Entries = slices.Clone(c.Entries)
-		for i := range plain.Entries {
-			plain.Entries[i].Usage = nil
-		}
-		c = &plain
+// importPlain appends a conversation to a session without what its provider
+// reported: that is of requests with prompts and tools that the file does not
+// hold. It returns the seqs of the entries.
+//
+// So there is one count, which inspect prints and compact goes by; see overhead
+// for what becomes of the report.
+func importPlain(ctx context.Context, s *session.Session, c *wire.Conversation) ([]session.Seq, error) {
+	plain := *c
+	plain.Entries = slices.Clone(c.Entries)
+	for i := range plain.Entries {
+		plain.Entries[i].Usage = nil
 	}
+	return wire.Import(ctx, s, &plain)
+}
+
+// report sets reported from the newest report of the entries, which are the
+// last ones on the surface.
+func (in *input) report(entries []wire.Entry) {
+	v := in.session.View()
+	for i := len(entries) - 1; i >= 0; i-- {
+		if u := entries[i].Usage; u != nil {
+			in.reported = u.Prompt + u.Completion + v.Tokens(v.Len()-len(entries)+i+1, v.Len())
+			return
+		}
+	}
+}
+
+// overhead is what a request costs besides what the file holds, as far as the
+// provider's report tells.
+func (in *input) overhead() int {
+	if in.reported == 0 {
+		return 0
+	}
+	return max(in.reported-counted(in.session.View()), 0)
 }
 
 // counted is what envelope and surface cost by our own count.

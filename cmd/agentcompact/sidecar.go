@@ -189,10 +189,12 @@ func (in *input) openSidecar(ctx context.Context) (bool, error) {
 	if !ok {
 		return note("the transcript is not the one that it was written for")
 	}
-	rest := &wire.Conversation{Entries: in.conv.Entries[v.Len():]}
-	s, seqs, err := importOnto(ctx, rest, func() (*session.Session, error) {
-		return copySession(ctx, old, session.NewMemoryStore())
-	})
+	s, err := copySession(ctx, old, session.NewMemoryStore())
+	if err != nil {
+		return note("%v", err)
+	}
+	rest := in.conv.Entries[v.Len():]
+	seqs, err := importPlain(ctx, s, &wire.Conversation{Entries: rest})
 	if err != nil {
 		return note("%v", err)
 	}
@@ -200,6 +202,7 @@ func (in *input) openSidecar(ctx context.Context) (bool, error) {
 		entries[q] = v.Len() + i
 	}
 	in.session, in.entries, in.restored = s, entries, true
+	in.report(rest)
 	return true, nil
 }
 
