@@ -130,7 +130,7 @@ func ending(res *Result, err error, elapsed time.Duration) End {
 	case errors.Is(err, NothingToCompact):
 		e.Status = Skipped
 	case errors.Is(err, Cancelled):
-		e.Status = WasCanceled
+		e.Status = Stopped
 	default:
 		e.Status = Failed
 	}

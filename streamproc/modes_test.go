@@ -157,7 +157,7 @@ func TestObserversAreHarmless(t *testing.T) {
 	}{
 		{"skipped", context.Background, &host{}, good(""), Skipped, "nothing_to_compact"},
 		{"failed", context.Background, &host{steps: replies(6, 500)}, failure(summarize.Auth), Failed, "sampler_build"},
-		{"cancelled", func() context.Context { ctx, c := context.WithCancel(bg); c(); return ctx }, &host{steps: replies(6, 500)}, good(""), WasCanceled, "cancelled"},
+		{"cancelled", func() context.Context { ctx, c := context.WithCancel(bg); c(); return ctx }, &host{steps: replies(6, 500)}, good(""), Stopped, "cancelled"},
 	} {
 		w := new(watch)
 		o := withWindow(opts(Policy{MinTokens: 1}), 1000)

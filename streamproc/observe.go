@@ -24,10 +24,10 @@ type Status string
 
 // The ways to end.
 const (
-	Succeeded   Status = "success"
-	Skipped     Status = "skipped"   // nothing to compact
-	WasCanceled Status = "cancelled" // by the context
-	Failed      Status = "failure"
+	Succeeded Status = "success"
+	Skipped   Status = "skipped"   // nothing to compact
+	Stopped   Status = "cancelled" // by the context
+	Failed    Status = "failure"
 )
 
 // End is the terminal event of a compaction.

@@ -45,9 +45,9 @@ func BenchmarkCompact(b *testing.B) {
 			}
 		})
 	}
-	run("nothing/far", false, func() chat.Options { return chat.Options{Window: 1_000_000} })
-	run("nothing/near,memory", false, func() chat.Options { return chat.Options{Window: 400_000, Memory: new(chat.Memory)} })
-	run("nothing/near,cold", false, func() chat.Options { return chat.Options{Window: 400_000} })
+	run("nothing", false, func() chat.Options { return chat.Options{Window: 256_000} })
+	run("nothing/near,cold", false, func() chat.Options { return chat.Options{Window: 190_000} })
+	run("nothing/near,memory", false, func() chat.Options { return chat.Options{Window: 190_000, Memory: new(chat.Memory)} })
 	run("stub", true, func() chat.Options {
 		return chat.Options{Window: 100_000, When: chat.Now, Summarizer: stub{}, Engine: engine.Options{}}
 	})

@@ -55,6 +55,8 @@ type Options struct {
 	// Engine is everything else: policy, pruning, attempts, redaction. Its
 	// Windows must be nil.
 	Engine engine.Options
+
+	sample bool // the pricer is the default: see bound
 }
 
 // Report says what was done.
@@ -165,7 +167,7 @@ func (in *Options) prepare() (*Options, error) {
 		o.Summarizer = summarize.NewExtractive(nil)
 	}
 	if o.Pricer == nil {
-		o.Pricer = tokencount.NewPricer(nil)
+		o.Pricer, o.sample = tokencount.NewPricer(nil), true
 	}
 	return &o, nil
 }

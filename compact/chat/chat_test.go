@@ -19,6 +19,7 @@ import (
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/chat"
 	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/testdata"
 	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
@@ -94,6 +95,42 @@ func TestNothingToDoIsTheSameSlice(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, out)
 	require.Equal(t, compact.NothingToCompact, rep.Code)
+}
+
+// TestAGlanceIsNotBelow: the sample that a quick answer rests on is not below
+// what the messages cost, whatever they are made of.
+func TestAGlanceIsNotBelow(t *testing.T) {
+	sessions, err := testdata.OfFormat("openai-chat")
+	require.NoError(t, err)
+	seen := 0
+	try := func(name string, list []message) {
+		list = slices.DeleteFunc(list, func(m message) bool { return len(m.MultiContent) > 0 })
+		_, far, err := chat.Compact(context.Background(), list, &chat.Options{Window: 1 << 40})
+		require.NoError(t, err)
+		_, exact, err := chat.Compact(context.Background(), list, &chat.Options{Window: 1 << 40, Memory: new(chat.Memory)})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, far.Before, exact.Before, name)
+		seen++
+	}
+	for _, s := range sessions {
+		data, err := os.ReadFile(s.File())
+		if err != nil {
+			continue
+		}
+		var list []message
+		if json.Unmarshal(data, &list) == nil && len(list) > 20 {
+			try(s.Path, list)
+		}
+	}
+	for name, unit := range map[string]string{"prose": "The quick brown fox jumps over the lazy dog, as foxes do. ", "digits": "48151623421337",
+		"base64": "aGVsbG8gd29ybGQsIHRoaXMgaXMgYmFzZTY0IGRhdGE", "chinese": "我们正在检查所有的模块，没有发现问题。", "spaces": "                ", "symbols": "{}[]();->!=&&||"} {
+		var list []message
+		for i := range 200 {
+			list = append(list, message{Role: "user", Content: strings.Repeat(unit, 1+i%40)})
+		}
+		try(name, list)
+	}
+	require.Greater(t, seen, 6, "recorded conversations are among them")
 }
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -3,12 +3,14 @@ package chat
 import (
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/agentcompact/agentcompact/internal/openaiconv"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/streamproc"
+	"github.com/agentcompact/agentcompact/tokencount"
 )
 
 // Memory is what is known beside the messages of one conversation: which of
@@ -26,7 +28,8 @@ type Memory struct {
 }
 
 // tokens returns what messages and tools cost. Where it is plain that this is
-// below enough it returns an upper bound in place of the exact sum.
+// below enough it returns what they cost at most, by a sample, in place of the
+// exact sum.
 func (o *Options) tokens(messages []openai.ChatCompletionMessage, enough int) int {
 	tools := 0
 	if len(o.Tools) > 0 {
@@ -35,21 +38,8 @@ func (o *Options) tokens(messages []openai.ChatCompletionMessage, enough int) in
 	if o.Memory != nil {
 		return tools + o.Memory.price(messages, o.Pricer)
 	}
-	// A token has a byte at least.
-	most, plain := tools, true
-	for i := range messages {
-		m := &messages[i]
-		plain = plain && len(m.MultiContent) == 0
-		most += 16 + len(m.Name) + len(m.Content) + len(m.ReasoningContent) + len(m.Refusal) + len(m.ToolCallID)
-		for _, c := range m.ToolCalls {
-			most += 16 + len(c.ID) + len(c.Function.Name) + len(c.Function.Arguments)
-		}
-		if f := m.FunctionCall; f != nil {
-			most += 16 + len(f.Name) + len(f.Arguments)
-		}
-	}
-	if plain && most < enough {
-		return most
+	if most, ok := o.bound(messages); ok && tools+most < enough {
+		return tools + most
 	}
 	total := tools
 	for i := range messages {
@@ -57,6 +47,73 @@ func (o *Options) tokens(messages []openai.ChatCompletionMessage, enough int) in
 		total += o.Pricer.Price(&m)
 	}
 	return total
+}
+
+// One window of text is estimated in place of so many bytes, and so much is
+// added to the sum for what the sample may have missed. The decision that it is
+// for leaves a fifth of the window free besides.
+const (
+	sampleWindow = 64
+	sampleEvery  = 1024
+	sampleLeast  = 32 // windows; below that everything is priced
+	sampleMargin = 1.15
+)
+
+// bound returns, at a glance, what messages of text cost at most. It is false
+// where that cannot be told.
+func (o *Options) bound(messages []openai.ChatCompletionMessage) (int, bool) {
+	size, overhead := 0, 0
+	for i := range messages {
+		m := &messages[i]
+		if len(m.MultiContent) > 0 {
+			return 0, false // pictures
+		}
+		overhead += 8 + 16*len(m.ToolCalls)
+		eachText(m, func(s string) { size += len(s) })
+	}
+	if o.sample {
+		windows, bytes, tokens, next := 0, 0, 0, 0
+		for i := range messages {
+			eachText(&messages[i], func(s string) {
+				for ; next < len(s); next += sampleEvery {
+					from := next
+					for from < len(s) && !utf8.RuneStart(s[from]) {
+						from++
+					}
+					to := min(from+sampleWindow, len(s))
+					for to < len(s) && !utf8.RuneStart(s[to]) {
+						to++
+					}
+					windows, bytes, tokens = windows+1, bytes+to-from, tokens+tokencount.EstimateText(s[from:to])
+				}
+				next -= len(s)
+			})
+		}
+		if windows >= sampleLeast && bytes > 0 {
+			return overhead + int(sampleMargin*float64(tokens)/float64(bytes)*float64(size)), true
+		}
+	}
+	return overhead + size, true // a token has a byte at least
+}
+
+// eachText calls fn for every text of a message.
+func eachText(m *openai.ChatCompletionMessage, fn func(string)) {
+	fn(m.Content)
+	if m.Name != "" || m.ReasoningContent != "" || m.Refusal != "" || m.ToolCallID != "" {
+		fn(m.Name)
+		fn(m.ReasoningContent)
+		fn(m.Refusal)
+		fn(m.ToolCallID)
+	}
+	for i := range m.ToolCalls {
+		fn(m.ToolCalls[i].ID)
+		fn(m.ToolCalls[i].Function.Name)
+		fn(m.ToolCalls[i].Function.Arguments)
+	}
+	if f := m.FunctionCall; f != nil {
+		fn(f.Name)
+		fn(f.Arguments)
+	}
 }
 
 // price returns what the messages cost, going by the last call where they are
