@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -180,31 +181,35 @@ func inspect(in *input, list bool) *report {
 func checkpoints(in *input, v session.View) []checkpointInfo {
 	var out []checkpointInfo
 	known := make(map[session.Seq]bool)
+	times := make(map[time.Time]bool) // formats keep milliseconds
 	for _, e := range recall.List(v) {
 		if e.Pruned {
 			continue
 		}
 		known[e.Seq] = true
+		times[e.Time.Truncate(time.Millisecond)] = true
 		out = append(out, checkpointInfo{Seq: e.Seq, ID: e.ID, Trigger: string(e.Trigger), Live: e.Live, Hides: len(e.Seqs), TokensBefore: e.Before})
 	}
-	if in.conv != nil {
-		at := make(map[int]session.Seq, len(in.entries))
-		for q, i := range in.entries {
-			at[i] = q
-		}
-		for _, c := range in.conv.Checkpoints {
-			seq, live := at[c.Entry]
-			if !live {
-				seq = session.NoSeq
-			}
-			if known[seq] {
-				continue
-			}
-			_, err := v.Position(seq)
-			out = append(out, checkpointInfo{Seq: seq, Trigger: c.Trigger, Live: live && err == nil, Hides: c.Hides, TokensBefore: c.TokensBefore})
-		}
+	if in.conv == nil {
+		return out
 	}
-	return out
+	at := make(map[int]session.Seq, len(in.entries))
+	for q, i := range in.entries {
+		at[i] = q
+	}
+	var marked []checkpointInfo
+	for _, c := range in.conv.Checkpoints {
+		seq, live := at[c.Entry]
+		if !live {
+			seq = session.NoSeq
+		}
+		if known[seq] || !c.Time.IsZero() && times[c.Time.Truncate(time.Millisecond)] {
+			continue // the log has it
+		}
+		_, err := v.Position(seq)
+		marked = append(marked, checkpointInfo{Seq: seq, Trigger: c.Trigger, Live: live && err == nil, Hides: c.Hides, TokensBefore: c.TokensBefore})
+	}
+	return append(marked, out...) // the log is younger than what it began with
 }
 
 func problems(v session.View) []problem {
