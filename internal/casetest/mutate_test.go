@@ -179,10 +179,17 @@ func spoil(w *world, e *Expect, chats *[]*chatRequest, key string) bool {
 // TestSpoiledExpectationsFail spoils each expectation of each case in turn. The
 // check of it must then fail: no expectation is there for show.
 func TestSpoiledExpectationsFail(t *testing.T) {
+	if otherFolder() {
+		t.Skip("another folder is run")
+	}
 	cases, err := Load(*casesDir)
 	require.NoError(t, err)
 	done := map[string]int{}
+	failing := knownFailures(t)
 	for _, c := range cases {
+		if _, fails := failing[c.ID]; fails {
+			continue
+		}
 		keys := slices.Sorted(maps.Keys(c.Expect.keys))
 		if slices.IndexFunc(keys, func(k string) bool { return done[k] < 2 }) < 0 {
 			continue // every key of it was spoiled twice before
