@@ -14,9 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/compact/compacttest"
 	"github.com/agentcompact/agentcompact/compact/engine"
 	"github.com/agentcompact/agentcompact/session"
-	"github.com/agentcompact/agentcompact/session/sessiontest"
 	"github.com/agentcompact/agentcompact/summarize"
 )
 
@@ -108,7 +108,7 @@ func open(t *testing.T, store session.Store) *session.Session {
 	if store == nil {
 		store = session.NewMemoryStore()
 	}
-	return sessiontest.Open(t, store, nil)
+	return compacttest.Open(t, store)
 }
 
 func texts(t *testing.T, s *session.Session) []string {
@@ -218,139 +218,6 @@ func TestUnknownWindow(t *testing.T) {
 	assert.NotNil(t, r, "an overflow needs no window")
 }
 
-func TestRegionRefusals(t *testing.T) {
-	s := open(t, nil)
-	st := new(stub)
-	e := newEngine(t, st, nil)
-	agent := compact.Agent{Session: s}
-	talk(t, s, 4)
-	next := s.View().Next()
-	for _, c := range []struct {
-		name       string
-		start, end session.Seq
-		code       compact.Code
-		edge       string
-		call       string
-	}{
-		{"unknown start", 99, 3, compact.NotFound, "start", ""},
-		{"unknown end", 0, 99, compact.NotFound, "end", ""},
-		{"reversed", 7, 4, compact.Reversed, "", ""},
-		{"start inside a pair", 2, 7, compact.Unbalanced, "start", "c0"},
-		{"end inside a pair", 0, 5, compact.Unbalanced, "end", "c1"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := e.CompactRegion(t.Context(), agent, c.start, c.end)
-			require.ErrorIs(t, err, c.code)
-			var ce *compact.Error
-			require.ErrorAs(t, err, &ce)
-			assert.Equal(t, c.edge, ce.Edge)
-			assert.Equal(t, c.call, ce.CallID)
-			assert.False(t, ce.Written)
-		})
-	}
-	assert.Zero(t, st.calls)
-	assert.Equal(t, next, s.View().Next(), "nothing was written")
-
-	_, err := s.Record(t.Context(), session.Pin{Nodes: []session.Seq{4, 5, 6, 7}})
-	require.NoError(t, err)
-	_, err = e.CompactRegion(t.Context(), agent, 4, 7)
-	require.ErrorIs(t, err, compact.IsPinned)
-	r, err := e.CompactRegion(t.Context(), agent, 0, 11)
-	require.NoError(t, err)
-	assert.Equal(t, []session.Seq{4, 5, 6, 7}, r.Kept)
-	assert.Equal(t, []session.Seq{0, 1, 2, 3, 8, 9, 10, 11}, r.Seqs)
-	_, err = e.CompactRegion(t.Context(), agent, 0, 3)
-	var shadowed *session.ShadowedError
-	require.ErrorAs(t, err, &shadowed, "the error names what hides the edge")
-	assert.Equal(t, r.Checkpoint, shadowed.By)
-}
-
-func TestAppendMeanwhileStaysBehindTheCheckpoint(t *testing.T) {
-	s := open(t, nil)
-	st := &stub{}
-	st.collect = func(ctx context.Context, n int, _ *summarize.Request) (string, error) {
-		_, err := s.Append(ctx, session.UserText("meanwhile"))
-		return "Short.", err
-	}
-	e := newEngine(t, st, nil)
-	talk(t, s, 10)
-	r, err := e.CompactNow(t.Context(), compact.Agent{Session: s}, nil)
-	require.NoError(t, err)
-	got := texts(t, s)
-	assert.Equal(t, "meanwhile", got[len(got)-1])
-	assert.Equal(t, s.View().SurfaceTokens(), r.After)
-}
-
-func TestChangedMeanwhile(t *testing.T) {
-	for name, change := range map[string]session.Body{
-		"replaced": session.Replace{Start: 3, End: 3, Message: session.AssistantText("other")},
-		"pinned":   session.Pin{Nodes: []session.Seq{0}},
-		"rewound":  session.Rewind{To: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, nil)
-			st := &stub{}
-			st.collect = func(ctx context.Context, n int, _ *summarize.Request) (string, error) {
-				_, err := s.Record(ctx, change)
-				return "Short.", err
-			}
-			e := newEngine(t, st, nil)
-			talk(t, s, 10)
-			_, err := e.CompactNow(t.Context(), compact.Agent{Session: s}, nil)
-			require.ErrorIs(t, err, compact.Changed)
-			starts, finished, codes := ends(t, s)
-			assert.Equal(t, 1, starts)
-			assert.Equal(t, 1, finished)
-			assert.Equal(t, []compact.Code{compact.Changed}, codes)
-			for _, n := range s.View().Replacements() {
-				ev, _ := s.View().Event(n)
-				m, _ := ev.Message()
-				assert.False(t, compact.IsCheckpointSource(m.Source))
-			}
-		})
-	}
-}
-
-func TestCancelWinsUntilTheCommit(t *testing.T) {
-	cause := errors.New("user pressed escape")
-	for _, when := range []string{"before", "during", "after"} {
-		t.Run(when, func(t *testing.T) {
-			s := open(t, nil)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			st := &stub{}
-			st.collect = func(ctx context.Context, n int, _ *summarize.Request) (string, error) {
-				cancel(cause)
-				if when == "during" {
-					<-ctx.Done()
-					return "", context.Cause(ctx)
-				}
-				return "Short.", nil // it ignores the cancellation
-			}
-			e := newEngine(t, st, nil)
-			talk(t, s, 10)
-			before := texts(t, s)
-			if when == "before" {
-				cancel(cause)
-			}
-			_, err := e.CompactNow(ctx, compact.Agent{Session: s}, nil)
-			require.ErrorIs(t, err, compact.Cancelled)
-			require.ErrorIs(t, err, cause)
-			assert.Equal(t, before, texts(t, s))
-			starts, finished, _ := ends(t, s)
-			assert.Equal(t, starts, finished)
-			if when == "before" {
-				assert.Zero(t, starts)
-				assert.Zero(t, st.calls)
-			}
-			// It does not block the next one.
-			st.collect = nil
-			_, err = e.CompactNow(t.Context(), compact.Agent{Session: s}, nil)
-			require.NoError(t, err)
-		})
-	}
-}
-
 func TestOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
@@ -396,49 +263,6 @@ func TestOneAtATime(t *testing.T) {
 	})
 }
 
-func TestStaleLeaseDoesNotBlock(t *testing.T) {
-	s := open(t, nil)
-	e := newEngine(t, new(stub), nil)
-	talk(t, s, 10)
-	now := time.Now()
-	for i, h := range []compact.Holder{
-		{Run: "gone", Host: "elsewhere", PID: 1, Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)},
-		{Run: "dead", PID: 1 << 22, Since: now, Until: now.Add(time.Hour)},
-	} {
-		if h.Host == "" {
-			h.Host = hostname(t)
-		}
-		_, err := s.Record(t.Context(), compact.Event(compact.StartEvent{ID: fmt.Sprint("stale", i), Trigger: compact.Pressure, Holder: h}))
-		require.NoError(t, err)
-	}
-	_, err := e.CompactNow(t.Context(), compact.Agent{Session: s}, nil)
-	require.NoError(t, err)
-
-	_, err = s.Record(t.Context(), compact.Event(compact.StartEvent{ID: "far", Holder: compact.Holder{
-		Run: "far", Host: "elsewhere", PID: 7, Since: now, Until: now.Add(time.Hour)}}))
-	require.NoError(t, err)
-	talk(t, s, 10)
-	_, err = e.CompactNow(t.Context(), compact.Agent{Session: s}, nil)
-	require.ErrorIs(t, err, compact.Busy, "another host's attempt counts as alive until its time is over")
-}
-
-func TestNotSmallerIsRefused(t *testing.T) {
-	s := open(t, nil)
-	st := &stub{collect: func(context.Context, int, *summarize.Request) (string, error) { return fill(9000, "long"), nil }}
-	e := newEngine(t, st, nil)
-	talk(t, s, 10)
-	before := texts(t, s)
-	_, err := e.CompactNow(t.Context(), compact.Agent{Session: s}, nil)
-	require.ErrorIs(t, err, compact.NotSmaller)
-	assert.Equal(t, before, texts(t, s))
-	var ce *compact.Error
-	require.ErrorAs(t, err, &ce)
-	assert.NotEmpty(t, ce.Calls, "failed calls are in the error")
-	h := compact.HistoryOf(s)
-	require.NotNil(t, h.Last())
-	assert.NotEmpty(t, h.Last().End.Calls, "and in the log")
-}
-
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
@@ -472,38 +296,6 @@ func TestBreaker(t *testing.T) {
 		h := compact.HistoryOf(s)
 		assert.Zero(t, h.Failures())
 	})
-}
-
-func TestStoreFails(t *testing.T) {
-	for n := 1; n <= 3; n++ {
-		t.Run(fmt.Sprint("write ", n), func(t *testing.T) {
-			faulty := sessiontest.NewFaulty(session.NewMemoryStore())
-			s, err := session.Open(t.Context(), faulty, nil)
-			require.NoError(t, err)
-			defer s.Close()
-			talk(t, s, 10)
-			before := texts(t, s)
-			st := new(stub)
-			e := newEngine(t, st, nil)
-			faulty.On(n, sessiontest.Fail)
-			_, err = e.CompactNow(t.Context(), compact.Agent{Session: s}, nil)
-			switch n {
-			case 1:
-				require.ErrorIs(t, err, compact.PersistenceFailed)
-				assert.Zero(t, st.calls, "no call is paid for when the attempt cannot be recorded")
-				assert.Equal(t, before, texts(t, s))
-			case 2:
-				require.ErrorIs(t, err, compact.CommitFailed)
-				assert.Equal(t, before, texts(t, s))
-				_, finished, codes := ends(t, s)
-				assert.Equal(t, 1, finished)
-				assert.Equal(t, []compact.Code{compact.CommitFailed}, codes)
-			case 3: // summary, replacement and end are one write
-				require.NoError(t, err)
-				assert.NotEqual(t, before, texts(t, s))
-			}
-		})
-	}
 }
 
 func TestUndoRedoNested(t *testing.T) {

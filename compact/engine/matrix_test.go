@@ -231,4 +231,5 @@ func combination(t *testing.T, code compact.Code, do func(context.Context) (stri
 		assert.NotEmpty(t, h.Attempts[0].End.Calls, "every call is in the log")
 	}
 	require.NoError(t, sessiontest.Check(m.s.View(), m.s.Pricer()))
+	require.NoError(t, compact.CheckLog(m.s.View()))
 }

@@ -36,6 +36,8 @@ var rules = []Rule{
 			"github.com/kljensen/snowball"}},
 	{Package: "summarize/summarizetest"}, // the scripted server: usable without the rest
 	{Package: "compact", Ours: []string{"session", "target"}},
+	// compacttest: a checkpoint must not separate a call from its result.
+	{Package: "compact/compacttest", Ours: []string{"compact", "session", "session/sessiontest", "target", "toolpairing"}, Modules: kitModules},
 	{Package: "lifecycle", Ours: []string{"session", "target"}},
 	{Package: "lifecycle/otelobserver", Ours: []string{"lifecycle", "session", "target"},
 		Modules: []string{"go.opentelemetry.io/otel"}},
