@@ -52,6 +52,7 @@ type callContext struct {
 	over  bool
 	inner context.Context
 	stop  context.CancelFunc
+	lent  lentState
 }
 
 func (c *callContext) Deadline() (time.Time, bool) {
@@ -84,4 +85,11 @@ func (c *callContext) end() {
 	if c.stop != nil {
 		c.stop()
 	}
+}
+
+// ended reports whether the callback is over or was left alone.
+func (c *callContext) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
 }

@@ -43,8 +43,8 @@ type Options[C, R any] struct {
 	// CoolDown; then one callback is tried. 0 means 5 and one minute.
 	MaxFailures int
 	CoolDown    time.Duration
-	// Failures is told of every callback that went wrong, without content. It
-	// has one second; nil means that nobody is.
+	// Failures is told of every callback that went wrong, without content, also
+	// from several goroutines. It has one second; nil means that nobody is.
 	Failures func(Failure)
 	// Now is the clock of events and of the breaker; nil means [time.Now].
 	Now func() time.Time
@@ -65,11 +65,16 @@ type Dispatcher[C, R any] struct {
 type observer struct {
 	Observer
 	*owner
+	detail DetailObserver // nil when it is none
 }
 
 type keeper[C, R any] struct {
 	Preserver[C, R]
 	*owner
+	// Optional abilities; nil when it has them not.
+	after   AfterResponseReleasePreserver[R]
+	failed  RequestOpenFailedPreserver
+	aborted AbortedPreserver
 }
 
 // New returns a dispatcher. The error names the option that does not fit.
@@ -102,7 +107,8 @@ func New[C, R any](o Options[C, R]) (*Dispatcher[C, R], error) {
 		if w == nil {
 			return nil, fmt.Errorf("lifecycle: observer %d is nil", i)
 		}
-		d.observers = append(d.observers, observer{w, &owner{id: fmt.Sprintf("%T", w), timeout: timeoutOf(w, o.ObserverTimeout)}})
+		detail, _ := w.(DetailObserver)
+		d.observers = append(d.observers, observer{w, &owner{id: fmt.Sprintf("%T", w), timeout: timeoutOf(w, o.ObserverTimeout)}, detail})
 	}
 	seen := make(map[string]bool)
 	for i, p := range o.Preservers {
@@ -117,7 +123,11 @@ func New[C, R any](o Options[C, R]) (*Dispatcher[C, R], error) {
 			return nil, fmt.Errorf("lifecycle: two preservers have the id %q", id)
 		}
 		seen[id] = true
-		d.keepers = append(d.keepers, keeper[C, R]{p, &owner{id: id, timeout: timeoutOf(p, o.PreserverTimeout)}})
+		k := keeper[C, R]{Preserver: p, owner: &owner{id: id, timeout: timeoutOf(p, o.PreserverTimeout)}}
+		k.after, _ = p.(AfterResponseReleasePreserver[R])
+		k.failed, _ = p.(RequestOpenFailedPreserver)
+		k.aborted, _ = p.(AbortedPreserver)
+		d.keepers = append(d.keepers, k)
 	}
 	return d, nil
 }
@@ -152,16 +162,29 @@ func (d *Dispatcher[C, R]) Emit(ctx context.Context, list ...Transition) {
 	}
 	for _, t := range list {
 		d.count(t.Detail.Outcome)
-		for i := range d.observers {
-			o := &d.observers[i]
-			if t.Detail.Outcome != OutcomeAborted {
-				d.guard.call(ctx, o.owner, StageObserve, func(ctx context.Context) error { return o.OnCompaction(ctx, t.Event) })
-			}
-			if w, ok := o.Observer.(DetailObserver); ok {
-				d.guard.call(ctx, o.owner, StageDetail, func(ctx context.Context) error { return w.OnCompactionDetail(ctx, t.Event, t.Detail) })
-			}
-		}
 	}
+	// Each observer has two callbacks for each transition.
+	each := 2 * len(d.observers)
+	d.guard.run(ctx, steps{
+		n: each * len(list),
+		who: func(i int) (*owner, Stage) {
+			o := &d.observers[i%each/2]
+			switch {
+			case i%2 == 1 && o.detail != nil:
+				return o.owner, StageDetail
+			case i%2 == 0 && list[i/each].Detail.Outcome != OutcomeAborted:
+				return o.owner, StageObserve
+			}
+			return nil, ""
+		},
+		exec: func(ctx context.Context, i int) error {
+			o, t := &d.observers[i%each/2], &list[i/each]
+			if i%2 == 1 {
+				return o.detail.OnCompactionDetail(ctx, t.Event, t.Detail)
+			}
+			return o.OnCompaction(ctx, t.Event)
+		},
+	})
 }
 
 // Stats returns the counts so far.

@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,7 +107,7 @@ type guard struct {
 }
 
 // admit reports whether the owner may be called.
-func (g *guard) admit(o *owner, now time.Time) bool {
+func (g *guard) admit(o *owner) bool {
 	if o.running.Load() >= g.maxRunning {
 		return false
 	}
@@ -118,6 +116,7 @@ func (g *guard) admit(o *owner, now time.Time) bool {
 	if o.failures < g.maxFailures {
 		return true
 	}
+	now := g.now()
 	if now.Before(o.openTill) {
 		return false
 	}
@@ -161,13 +160,8 @@ func (g *guard) settle(o *owner, st Stage, c Class, began time.Time) {
 		o.mu.Unlock()
 	}
 	if g.sink != nil {
-		f := Failure{ID: o.id, Stage: st, Class: c, Duration: g.now().Sub(began)}
-		if g.sinkOwner.running.Load() < g.maxRunning {
-			run(context.Background(), &g.sinkOwner, func(context.Context) Class {
-				g.sink(f)
-				return classOK
-			})
-		}
+		f := Failure{ID: o.id, Stage: st, Class: c, Duration: time.Since(began)}
+		g.tellSink(f)
 	}
 }
 
@@ -175,68 +169,4 @@ func (o *owner) recovered() {
 	o.mu.Lock()
 	o.failures = 0
 	o.mu.Unlock()
-}
-
-// call makes one callback of an owner. Of its error nothing is kept.
-func (g *guard) call(ctx context.Context, o *owner, st Stage, fn func(context.Context) error) Class {
-	now := g.now()
-	if !g.admit(o, now) {
-		g.settle(o, st, ClassDropped, now)
-		return ClassDropped
-	}
-	if ctx.Err() != nil {
-		return ClassCanceled // not called, and nothing to account for
-	}
-	g.calls.Add(1)
-	o.calls.Add(1)
-	may := st == StageBeforeRequest || st == StageBeforeRelease
-	c := run(ctx, o, func(ctx context.Context) Class {
-		switch err := fn(ctx); {
-		case err == nil:
-			return classOK
-		case may && errors.Is(err, errVeto):
-			return ClassVeto
-		}
-		return ClassError
-	})
-	g.settle(o, st, c, now)
-	return c
-}
-
-// run calls fn in a goroutine of its own and waits for it until its deadline
-// has passed or ctx has ended; then fn is left alone and counted as running.
-func run(ctx context.Context, o *owner, fn func(context.Context) Class) Class {
-	const left, returned = 1, 2
-	cc := &callContext{Context: ctx, until: time.Now().Add(o.timeout)}
-	var state atomic.Int32
-	done := make(chan Class, 1)
-	go func() {
-		c := ClassPanic
-		defer func() {
-			_ = recover() // the value could hold content
-			cc.end()
-			if !state.CompareAndSwap(0, returned) {
-				o.running.Add(-1)
-			}
-			done <- c
-		}()
-		c = fn(cc)
-	}()
-	timer := time.NewTimer(o.timeout)
-	defer timer.Stop()
-	why := ClassCanceled
-	select {
-	case c := <-done:
-		return c
-	case <-timer.C:
-		why = ClassDeadline
-	case <-ctx.Done():
-	}
-	o.running.Add(1)
-	if !state.CompareAndSwap(0, left) {
-		o.running.Add(-1) // it returned just now
-		return <-done
-	}
-	cc.end()
-	return why
 }

@@ -71,84 +71,93 @@ func (r *Run[C, R]) event(p Phase) Event {
 	}
 }
 
-// services returns what a callback of k may use, and what takes it back.
-func (r *Run[C, R]) services(k keeper[C, R]) (Services, func()) {
+// services returns what a callback of k with that context may use.
+func (r *Run[C, R]) services(ctx context.Context, k *keeper[C, R]) Services {
 	s := Services{BackgroundAux: r.d.opts.BackgroundAux}
-	if r.info.State == nil {
-		return s, func() {}
+	if cc, ok := ctx.(*callContext); ok && r.info.State != nil {
+		cc.lent = lentState{store: r.info.State, owner: k.id, cc: cc}
+		s.State = &cc.lent
 	}
-	lent := &lentState{State: r.info.State.Of(k.id)}
-	s.State = lent
-	return s, lent.revoke
+	return s
 }
 
-// notify calls a callback of each preserver that has it.
-func (r *Run[C, R]) notify(ctx context.Context, st Stage, fn func(k keeper[C, R]) func(context.Context, Services) error) {
-	if IsAuxiliary(ctx) {
+// notify calls a callback of each preserver that has it, as has says.
+func (r *Run[C, R]) notify(ctx context.Context, st Stage, has func(k *keeper[C, R]) bool, cb func(ctx context.Context, k *keeper[C, R], s Services) error) {
+	if len(r.d.keepers) == 0 || IsAuxiliary(ctx) {
 		return
 	}
-	for _, k := range r.d.keepers {
-		if cb := fn(k); cb != nil {
-			s, revoke := r.services(k)
-			r.d.guard.call(ctx, k.owner, st, func(ctx context.Context) error { return cb(ctx, s) })
-			revoke()
-		}
-	}
+	r.d.guard.run(ctx, steps{
+		n: len(r.d.keepers),
+		who: func(i int) (*owner, Stage) {
+			if k := &r.d.keepers[i]; has(k) {
+				return k.owner, st
+			}
+			return nil, ""
+		},
+		exec: func(ctx context.Context, i int) error {
+			k := &r.d.keepers[i]
+			return cb(ctx, k, r.services(ctx, k))
+		},
+	})
 }
 
 // change lets each preserver work on a copy of live and takes over what is
 // valid. check is asked beside the codec; may be nil.
 func change[C, R, T any](ctx context.Context, r *Run[C, R], st Stage, live *T, codec *Codec[T], check func(T) error,
-	cb func(k keeper[C, R], ctx context.Context, scratch *T, s Services) error) error {
+	cb func(ctx context.Context, k *keeper[C, R], scratch *T, s Services) error) (err error) {
 	if IsAuxiliary(ctx) {
 		return nil
 	}
-	g := r.d.guard
-	for _, k := range r.d.keepers {
-		began := g.now()
-		scratch := new(T)
-		*scratch = codec.Clone(*live)
-		var next T
-		s, revoke := r.services(k)
-		c := g.call(ctx, k.owner, st, func(ctx context.Context) error {
-			if err := cb(k, ctx, scratch, s); err != nil {
+	n := len(r.d.keepers)
+	prior, results := make([]T, n), make([]T, n)
+	r.d.guard.run(ctx, steps{
+		n:    n,
+		who:  func(i int) (*owner, Stage) { return r.d.keepers[i].owner, st },
+		prep: func(i int) { prior[i] = *live },
+		exec: func(ctx context.Context, i int) error {
+			k := &r.d.keepers[i]
+			scratch := new(T)
+			*scratch = codec.Clone(prior[i])
+			if err := cb(ctx, k, scratch, r.services(ctx, k)); err != nil {
 				return err
 			}
-			next = codec.Clone(*scratch) // whoever kept the pointer has the other one
+			results[i] = codec.Clone(*scratch) // whoever kept the pointer has the other one
 			return nil
-		})
-		revoke()
-		switch c {
-		case ClassVeto:
-			return &VetoError{ID: k.id}
-		case classOK:
-		default:
-			continue
-		}
-		switch {
-		case codec.Equal != nil && codec.Equal(*live, next):
-			k.recovered()
-		case !valid(codec.Validate, check, *live, next):
-			g.settle(k.owner, st, ClassInvalid, began)
-		default:
-			k.recovered()
-			*live = next
-		}
-	}
-	return nil
+		},
+		judge: func(i int, c Class, began time.Time) bool {
+			k := &r.d.keepers[i]
+			switch {
+			case c == ClassVeto:
+				err = &VetoError{ID: k.id}
+				return true
+			case c != classOK:
+			case !accept(codec, check, live, results[i]):
+				r.d.guard.settle(k.owner, st, ClassInvalid, began)
+			default:
+				k.recovered()
+			}
+			return false
+		},
+	})
+	return err
 }
 
-// valid judges a value; a check that panics says no.
-func valid[T any](validate func(before, after T) error, check func(T) error, before, after T) (ok bool) {
+// accept puts next in the place of live, unless it is invalid. A check that
+// panics says so.
+func accept[T any](codec *Codec[T], check func(T) error, live *T, next T) (ok bool) {
 	defer func() {
 		if recover() != nil {
 			ok = false
 		}
 	}()
-	if validate != nil && validate(before, after) != nil {
+	if codec.Equal != nil && codec.Equal(*live, next) {
+		return true
+	}
+	if codec.Validate != nil && codec.Validate(*live, next) != nil || check != nil && check(next) != nil {
 		return false
 	}
-	return check == nil || check(after) == nil
+	*live = next
+	return true
 }
 
 // BeforeRequest lets the preservers see and change what is about to be sent.
@@ -163,7 +172,7 @@ func (r *Run[C, R]) BeforeRequest(ctx context.Context, call *C, check func(C) er
 	r.mu.Unlock()
 	p := RequestPreview{Evidence: r.info.Meta.Evidence, RuleID: r.info.Meta.RuleID, Kind: PreviewStartCandidate, BoundaryFingerprint: r.info.Boundary}
 	return change(ctx, r, StageBeforeRequest, call, &r.d.opts.Call, check,
-		func(k keeper[C, R], ctx context.Context, scratch *C, s Services) error {
+		func(ctx context.Context, k *keeper[C, R], scratch *C, s Services) error {
 			return k.BeforeRequest(ctx, scratch, p, r.info.Meta, s)
 		})
 }
@@ -187,12 +196,10 @@ func (r *Run[C, R]) RequestOpened(ctx context.Context, call C, leg string) {
 	r.first = r.event(PhaseStarted)
 	first := r.first
 	r.mu.Unlock()
-	r.notify(ctx, StageRequestOpened, func(k keeper[C, R]) func(context.Context, Services) error {
-		copied, events := r.d.opts.Call.Clone(call), []Event{first}
-		return func(ctx context.Context, s Services) error {
-			return k.RequestOpened(ctx, copied, events, r.info.Meta, s)
-		}
-	})
+	r.notify(ctx, StageRequestOpened, func(*keeper[C, R]) bool { return true },
+		func(ctx context.Context, k *keeper[C, R], s Services) error {
+			return k.RequestOpened(ctx, r.d.opts.Call.Clone(call), []Event{first}, r.info.Meta, s)
+		})
 	d := r.info.Detail
 	d.Outcome = OutcomeStarted
 	r.d.Emit(context.WithoutCancel(ctx), Transition{first, d})
@@ -207,7 +214,7 @@ func (r *Run[C, R]) BeforeRelease(ctx context.Context, result *R, check func(R) 
 	}
 	p := ResponsePreview{Evidence: r.info.Meta.Evidence, RuleID: r.info.Meta.RuleID, Kind: PreviewCompletionCandidate, TransactionID: r.info.Meta.TransactionID}
 	return change(ctx, r, StageBeforeRelease, result, &r.d.opts.Result, check,
-		func(k keeper[C, R], ctx context.Context, scratch *R, s Services) error {
+		func(ctx context.Context, k *keeper[C, R], scratch *R, s Services) error {
 			return k.BeforeResponseRelease(ctx, scratch, p, r.info.Meta, s)
 		})
 }
@@ -221,16 +228,10 @@ func (r *Run[C, R]) Committed(ctx context.Context, result R, fill func(*Detail))
 	}
 	ctx = context.WithoutCancel(ctx)
 	r.d.Emit(ctx, Transition{r.event(PhaseCompleted), r.detail(OutcomeCompleted, fill)})
-	r.notify(ctx, StageAfterRelease, func(k keeper[C, R]) func(context.Context, Services) error {
-		after, ok := k.Preserver.(AfterResponseReleasePreserver[R])
-		if !ok {
-			return nil
-		}
-		copied := r.d.opts.Result.Clone(result)
-		return func(ctx context.Context, s Services) error {
-			return after.AfterResponseRelease(ctx, copied, r.info.Meta, s)
-		}
-	})
+	r.notify(ctx, StageAfterRelease, func(k *keeper[C, R]) bool { return k.after != nil },
+		func(ctx context.Context, k *keeper[C, R], s Services) error {
+			return k.after.AfterResponseRelease(ctx, r.d.opts.Result.Clone(result), r.info.Meta, s)
+		})
 }
 
 // Close ends a run that was not committed, for the reason that code names: as
@@ -243,26 +244,20 @@ func (r *Run[C, R]) Close(ctx context.Context, code string, fill func(*Detail)) 
 	ctx = context.WithoutCancel(ctx)
 	if !r.opened {
 		if r.asked {
-			r.notify(ctx, StageRequestOpenFailed, func(k keeper[C, R]) func(context.Context, Services) error {
-				failed, ok := k.Preserver.(RequestOpenFailedPreserver)
-				if !ok {
-					return nil
-				}
-				return func(ctx context.Context, s Services) error { return failed.RequestOpenFailed(ctx, r.info.Meta, s) }
-			})
+			r.notify(ctx, StageRequestOpenFailed, func(k *keeper[C, R]) bool { return k.failed != nil },
+				func(ctx context.Context, k *keeper[C, R], s Services) error {
+					return k.failed.RequestOpenFailed(ctx, r.info.Meta, s)
+				})
 		}
 		return
 	}
 	d := r.detail(OutcomeAborted, fill)
 	d.Code = code
 	r.d.Emit(ctx, Transition{r.first, d})
-	r.notify(ctx, StageAborted, func(k keeper[C, R]) func(context.Context, Services) error {
-		aborted, ok := k.Preserver.(AbortedPreserver)
-		if !ok {
-			return nil
-		}
-		return func(ctx context.Context, s Services) error { return aborted.Aborted(ctx, r.info.Meta, code, s) }
-	})
+	r.notify(ctx, StageAborted, func(k *keeper[C, R]) bool { return k.aborted != nil },
+		func(ctx context.Context, k *keeper[C, R], s Services) error {
+			return k.aborted.Aborted(ctx, r.info.Meta, code, s)
+		})
 }
 
 // close reports whether this call ends the run.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/agentcompact/agentcompact/session"
 )
@@ -52,31 +51,30 @@ func checkState(key string, value []byte) error {
 // lentState is a state that a callback may use until it returns or is left
 // alone.
 type lentState struct {
-	State
-	over atomic.Bool
+	store StateStore
+	owner string
+	cc    *callContext
 }
 
-func (l *lentState) revoke() { l.over.Store(true) }
-
 func (l *lentState) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	if l.over.Load() {
+	if l.cc.ended() {
 		return nil, false, ErrStateClosed
 	}
-	return l.State.Get(ctx, key)
+	return l.store.Of(l.owner).Get(ctx, key)
 }
 
 func (l *lentState) Put(ctx context.Context, key string, value []byte) error {
-	if l.over.Load() {
+	if l.cc.ended() {
 		return ErrStateClosed
 	}
-	return l.State.Put(ctx, key, value)
+	return l.store.Of(l.owner).Put(ctx, key, value)
 }
 
 func (l *lentState) Delete(ctx context.Context, key string) error {
-	if l.over.Load() {
+	if l.cc.ended() {
 		return ErrStateClosed
 	}
-	return l.State.Delete(ctx, key)
+	return l.store.Of(l.owner).Delete(ctx, key)
 }
 
 // TypeState is the log-only event in which [SessionState] keeps a value.

@@ -141,7 +141,7 @@ var todoTools = map[string]bool{
 func todosOf(m *session.Message) ([]Todo, bool) {
 	for i := len(m.Parts) - 1; i >= 0; i-- {
 		call, ok := m.Parts[i].(session.ToolCall)
-		if !ok || !todoTools[strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(call.Name))] {
+		if !ok || !todoTools[plainWord.Replace(strings.ToLower(call.Name))] {
 			continue
 		}
 		var args map[string]json.RawMessage
@@ -156,6 +156,8 @@ func todosOf(m *session.Message) ([]Todo, bool) {
 	}
 	return nil, false
 }
+
+var plainWord = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
 func parseTodos(raw json.RawMessage) ([]Todo, bool) {
 	var in []map[string]any
@@ -184,7 +186,7 @@ func parseTodos(raw json.RawMessage) ([]Todo, bool) {
 // stateOf brings the words of tools together; an unknown one is open, so that
 // nothing is lost.
 func stateOf(s string) string {
-	switch strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s)) {
+	switch plainWord.Replace(strings.ToLower(s)) {
 	case "done", "complete", "completed", "finished":
 		return "done"
 	case "active", "inprogress", "doing", "running":

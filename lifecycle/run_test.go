@@ -1,0 +1,176 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentcompact/agentcompact/lifecycle"
+	"github.com/agentcompact/agentcompact/lifecycle/lifecycletest"
+)
+
+// trace records who was called when.
+type trace []string
+
+func (tr *trace) add(s string) { *tr = append(*tr, s) }
+
+func traced(tr *trace, name string) *fake {
+	return &fake{
+		id:     name,
+		before: func(context.Context, *doc, lifecycle.Services) error { tr.add(name + ":before"); return nil },
+		opened: func(_ context.Context, _ doc, e []lifecycle.Event) error {
+			tr.add(name + ":opened:" + string(e[0].Phase))
+			return nil
+		},
+		release: func(_ context.Context, _ *doc, p lifecycle.ResponsePreview) error {
+			tr.add(name + ":release:" + string(p.Kind))
+			return nil
+		},
+		after:   func(context.Context, doc) error { tr.add(name + ":after"); return nil },
+		failed:  func(lifecycle.PreservationMeta) error { tr.add(name + ":failed"); return nil },
+		aborted: func(code string) error { tr.add(name + ":aborted:" + code); return nil },
+	}
+}
+
+// TestOrder: who is told when, on each way that a run can take.
+func TestOrder(t *testing.T) {
+	var tr trace
+	watch := watcher(func(_ context.Context, e lifecycle.Event) error { tr.add("observer:" + string(e.Phase)); return nil })
+	d := newDocs(t, lifecycle.Options[doc, doc]{Observers: []lifecycle.Observer{watch}, Preservers: []lifecycle.Preserver[doc, doc]{traced(&tr, "p"), traced(&tr, "q")}})
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		play func(r *lifecycle.Run[doc, doc])
+		want string
+	}{
+		"committed": {func(r *lifecycle.Run[doc, doc]) {
+			v := doc{Text: "x"}
+			_ = r.BeforeRequest(ctx, &v, nil)
+			r.RequestOpened(ctx, v, "")
+			_ = r.BeforeRelease(ctx, &v, nil)
+			r.Committed(ctx, v, nil)
+			r.Close(ctx, "late", nil)
+		}, "p:before q:before p:opened:started q:opened:started observer:started p:release:completion_candidate q:release:completion_candidate observer:completed p:after q:after"},
+		"never opened": {func(r *lifecycle.Run[doc, doc]) {
+			v := doc{Text: "x"}
+			_ = r.BeforeRequest(ctx, &v, nil)
+			r.Close(ctx, "summary", nil)
+			r.RequestOpened(ctx, v, "")
+		}, "p:before q:before p:failed q:failed"},
+		"aborted": {func(r *lifecycle.Run[doc, doc]) {
+			v := doc{Text: "x"}
+			_ = r.BeforeRequest(ctx, &v, nil)
+			r.RequestOpened(ctx, v, "")
+			r.Close(ctx, "canceled", nil)
+			r.Committed(ctx, v, nil)
+		}, "p:before q:before p:opened:started q:opened:started observer:started p:aborted:canceled q:aborted:canceled"},
+		"nothing": {func(r *lifecycle.Run[doc, doc]) { r.Close(ctx, "x", nil) }, ""},
+		"auxiliary": {func(r *lifecycle.Run[doc, doc]) {
+			v := doc{Text: "x"}
+			aux := lifecycle.WithAuxiliary(ctx)
+			_ = r.BeforeRequest(aux, &v, nil)
+			r.RequestOpened(aux, v, "")
+			_ = r.BeforeRelease(aux, &v, nil)
+			r.Committed(aux, v, nil)
+		}, "observer:started observer:completed"},
+	} {
+		tr = nil
+		c.play(begin(d))
+		require.Equal(t, c.want, strings.Join(tr, " "), name)
+	}
+}
+
+// TestEndsAfterCancellation: what ends a run is told although its context has
+// ended.
+func TestEndsAfterCancellation(t *testing.T) {
+	rec := new(lifecycletest.Recorder)
+	d := newDocs(t, lifecycle.Options[doc, doc]{Observers: []lifecycle.Observer{rec}})
+	ctx, cancel := context.WithCancel(t.Context())
+	r := begin(d)
+	r.RequestOpened(ctx, doc{}, "")
+	cancel()
+	r.Close(ctx, "canceled", func(x *lifecycle.Detail) { x.Calls = 3 })
+	list := rec.Transitions()
+	require.NoError(t, lifecycletest.Check(list))
+	require.Equal(t, lifecycle.OutcomeAborted, list[1].Detail.Outcome)
+	require.Equal(t, "canceled", list[1].Detail.Code)
+	require.Equal(t, 3, list[1].Detail.Calls)
+	require.Equal(t, lifecycle.PhaseStarted, list[1].Event.Phase)
+	require.Len(t, rec.Events(), 1, "an abort has no phase")
+	s := d.Stats()
+	require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{s.Started, s.Completed, s.Aborted})
+}
+
+// TestCheckOfHost: the host's own check restores the value, also if it panics.
+func TestCheckOfHost(t *testing.T) {
+	for name, check := range map[string]func(doc) error{
+		"error": func(doc) error { return errors.New(secret) },
+		"panic": func(doc) error { panic(secret) },
+	} {
+		d := newDocs(t, lifecycle.Options[doc, doc]{Preservers: []lifecycle.Preserver[doc, doc]{
+			&fake{id: "p", release: func(_ context.Context, d *doc, _ lifecycle.ResponsePreview) error { d.Text = "new"; return nil }},
+		}})
+		v := doc{Text: "x", Raw: []byte{}}
+		require.NoError(t, begin(d).BeforeRelease(t.Context(), &v, check), name)
+		require.Equal(t, doc{Text: "x", Raw: []byte{}}, v, name)
+		require.EqualValues(t, 1, d.Stats().Invalid, name)
+	}
+}
+
+// TestVeto: it ends the series, counts as no failure, and is one only where a
+// compaction can still be called off.
+func TestVeto(t *testing.T) {
+	var tr trace
+	p := traced(&tr, "p")
+	p.before = func(context.Context, *doc, lifecycle.Services) error { return lifecycle.Veto() }
+	p.opened = func(context.Context, doc, []lifecycle.Event) error { return lifecycle.Veto() }
+	d := newDocs(t, lifecycle.Options[doc, doc]{Preservers: []lifecycle.Preserver[doc, doc]{p, traced(&tr, "q")}, MaxFailures: 1})
+	v := doc{Text: "x"}
+	for range 3 {
+		require.EqualError(t, begin(d).BeforeRequest(t.Context(), &v, nil), "compaction was called off by preserver p")
+	}
+	require.Empty(t, tr)
+	require.EqualValues(t, 3, d.Stats().Vetoes)
+	begin(d).RequestOpened(t.Context(), v, "")
+	require.EqualValues(t, 1, d.Stats().Errors)
+}
+
+// TestCodecs: what preservers of our engine may change, and what they may not.
+func TestCodecs(t *testing.T) {
+	call, k := lifecycletest.Call(), lifecycletest.Checkpoint()
+	for name, c := range map[string]struct {
+		edit func(*lifecycle.Checkpoint)
+		ok   bool
+	}{
+		"narrative":    {func(k *lifecycle.Checkpoint) { k.Narrative = "other" }, true},
+		"note":         {func(k *lifecycle.Checkpoint) { k.Notes = lifecycle.AddNotes(k.Notes, "x\n y") }, true},
+		"empty":        {func(k *lifecycle.Checkpoint) { k.Narrative = " " }, false},
+		"utf8":         {func(k *lifecycle.Checkpoint) { k.Narrative = "\xff" }, false},
+		"id":           {func(k *lifecycle.Checkpoint) { k.ID = "x" }, false},
+		"region":       {func(k *lifecycle.Checkpoint) { k.Region = lifecycle.NewRegion(nil, 0) }, false},
+		"note removed": {func(k *lifecycle.Checkpoint) { k.Notes = nil }, false},
+		"note edited":  {func(k *lifecycle.Checkpoint) { k.Notes = []string{"b"} }, false},
+		"lines":        {func(k *lifecycle.Checkpoint) { k.Notes = append(k.Notes, "a\nb") }, false},
+		"long": {func(k *lifecycle.Checkpoint) {
+			k.Notes = append(k.Notes, strings.Repeat("x", lifecycle.MaxNoteBytes+1))
+		}, false},
+		"too many notes": {func(k *lifecycle.Checkpoint) { k.Notes = append(k.Notes, make([]string, lifecycle.MaxNotes)...) }, false},
+	} {
+		next := lifecycle.CheckpointCodec.Clone(k)
+		c.edit(&next)
+		require.Equal(t, c.ok, lifecycle.CheckpointCodec.Validate(k, next) == nil, name)
+		require.False(t, lifecycle.CheckpointCodec.Equal(k, next), name)
+	}
+	require.True(t, lifecycle.CallCodec.Equal(call, lifecycle.CallCodec.Clone(call)))
+	next := call
+	next.Instructions += " and exact"
+	require.NoError(t, lifecycle.CallCodec.Validate(call, next))
+	next.Model = "other"
+	require.Error(t, lifecycle.CallCodec.Validate(call, next))
+
+	m := call.Region.Message(0)
+	m.Parts[0] = nil
+	require.NotNil(t, call.Region.Message(0).Parts[0], "a region gives copies")
+}
