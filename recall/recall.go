@@ -12,8 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
@@ -26,7 +24,8 @@ var ErrNotFound = errors.New("not found")
 
 // Entry is one compaction of a session.
 type Entry struct {
-	// ID is the compaction id; for a pruned result that of the pruning.
+	// ID is the compaction id; for a pruned result that of the pruning, which
+	// several results may share.
 	ID string `json:"id"`
 	// Seq is the message that stands, or stood, for what is hidden.
 	Seq session.Seq `json:"seq"`
@@ -43,34 +42,28 @@ type Entry struct {
 	// Seqs are the hidden messages in surface order.
 	Seqs compact.SeqSet `json:"seqs"`
 	// Before and After are the tokens of what is hidden and of what stands for
-	// it.
+	// it; zero where the log does not say it for this entry alone, which is so
+	// when several results were pruned at once.
 	Before int `json:"before"`
 	After  int `json:"after"`
 	// Text is the narrative.
 	Text string `json:"text,omitempty"`
 }
 
-// List returns all compactions and prunings in the log, oldest first, the live
-// and the superseded ones.
+// List returns all compactions and prunings in the log, oldest first: live ones,
+// superseded ones and undone ones. A compaction that was undone and put back is
+// one entry, with the place that it has now.
 func List(v session.View) []Entry {
 	h := compact.HistoryAt(v)
-	byCheckpoint := make(map[session.Seq]*compact.Attempt)
-	for i := range h.Attempts {
-		if a := &h.Attempts[i]; a.Checkpoint != session.NoSeq {
-			byCheckpoint[a.Checkpoint] = a
-		}
-	}
+	prunes := prunings(v)
 	var out []Entry
+	known := make(map[string]int) // checkpoints by id
 	for _, seq := range v.Replacements() {
+		ev, m, err := message(v, seq)
+		if err != nil || !ours(m) {
+			continue
+		}
 		run, kept, err := v.Run(seq)
-		if err != nil {
-			continue
-		}
-		ev, err := v.Event(seq)
-		if err != nil {
-			continue
-		}
-		m, err := ev.Message()
 		if err != nil {
 			continue
 		}
@@ -85,7 +78,15 @@ func List(v session.View) []Entry {
 		} else {
 			e.HiddenBy = v.ShadowedBy(seq)
 		}
-		if a := byCheckpoint[seq]; a != nil {
+		if e.Pruned {
+			p := prunes[seq]
+			if e.ID = p.ID; len(p.Nodes) == 1 {
+				e.Before, e.After = p.Before, p.After
+			}
+			out = append(out, e)
+			continue
+		}
+		if a := h.Find(e.ID); a != nil {
 			e.Trigger = a.Start.Trigger
 			if sev, err := v.Event(a.Summary); err == nil {
 				if p, err := compact.Decode(sev); err == nil {
@@ -94,102 +95,149 @@ func List(v session.View) []Entry {
 				}
 			}
 		}
+		if i, ok := known[e.ID]; ok && e.ID != "" {
+			if old := out[i]; !old.Live {
+				e.Time = old.Time
+				out[i] = e
+			}
+			continue
+		}
+		known[e.ID] = len(out)
 		out = append(out, e)
 	}
 	return out
 }
 
-// Scope says which events are asked for: those of a checkpoint, a range of
+// prunings returns the pruning that each shortened result belongs to.
+func prunings(v session.View) map[session.Seq]compact.PruneEvent {
+	var cur compact.PruneEvent
+	out := make(map[session.Seq]compact.PruneEvent)
+	for ev := range v.Events(0) {
+		switch ev.Type {
+		case compact.TypePrune:
+			if p, err := compact.Decode(ev); err == nil {
+				cur = p.(compact.PruneEvent)
+			}
+		case session.TypeReplace:
+			if run, _, err := v.Run(ev.Seq); err == nil && len(run) == 1 && slices.Contains(cur.Nodes, run[0]) {
+				out[ev.Seq] = cur
+			}
+		}
+	}
+	return out
+}
+
+// ours reports whether compaction wrote the message in the place of others.
+func ours(m *session.Message) bool {
+	return compact.IsCheckpointSource(m.Source) || m.Source.Plugin == compact.Plugin && m.Source.Form == compact.FormPruned
+}
+
+// message returns an event with the message that it puts on the surface.
+func message(v session.View, seq session.Seq) (*session.Event, *session.Message, error) {
+	ev, err := v.Event(seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := ev.Message()
+	return ev, m, err
+}
+
+// Scope says which events are asked for: those of a compaction, a range of
 // seqs, or all that are hidden.
 type Scope struct {
 	id       string
 	from, to session.Seq
-	hidden   bool
+	set      byte
 }
 
-// Checkpoint is the scope of what one compaction hides, nested checkpoints
-// unfolded.
-func Checkpoint(id string) Scope { return Scope{id: id} }
+const (
+	scopeID byte = iota + 1
+	scopeRange
+	scopeHidden
+)
 
-// Events is the scope of the events from one seq to another, both included,
-// whether they are hidden or not.
-func Events(from, to session.Seq) Scope { return Scope{from: from, to: to} }
+// Checkpoint is the scope of what one compaction or pruning hides, nested
+// checkpoints unfolded, whether it is live, superseded or undone.
+func Checkpoint(id string) Scope { return Scope{id: id, set: scopeID} }
 
-// Hidden is the scope of every message that is not on the surface.
-func Hidden() Scope { return Scope{hidden: true} }
+// Events is the scope of the messages from one seq to another, both included,
+// whether they are hidden or not. Checkpoints are among them.
+func Events(from, to session.Seq) Scope { return Scope{from: from, to: to, set: scopeRange} }
 
-// seqs returns the messages of the scope in log order, our own checkpoints and
-// shortened results not included: what they stand for is.
+// Hidden is the scope of every message that is not on the surface, whatever
+// took it away: a checkpoint, also a superseded one, pruning, a rewind. Our own
+// checkpoints are not in it; what they stand for is, and [List] has their text.
+func Hidden() Scope { return Scope{set: scopeHidden} }
+
+// seqs returns the messages of the scope in log order.
 func (s Scope) seqs(v session.View) ([]session.Seq, error) {
 	var out []session.Seq
-	add := func(q session.Seq) error {
-		ev, err := v.Event(q)
-		if err != nil {
-			return err
-		}
-		if ev.Type != session.TypeMessage {
-			return nil
-		}
-		out = append(out, q)
-		return nil
-	}
-	switch {
-	case s.id != "":
+	switch s.set {
+	case scopeID:
 		found := false
+		prunes := prunings(v)
 		for _, seq := range v.Replacements() {
-			ev, err := v.Event(seq)
+			_, m, err := message(v, seq)
 			if err != nil {
 				return nil, err
 			}
-			m, err := ev.Message()
-			if err != nil {
-				return nil, err
-			}
-			if m.Source.Ref != s.id {
+			checkpoint := compact.IsCheckpointSource(m.Source) && m.Source.Ref == s.id
+			if s.id == "" || !checkpoint && !(m.Source.Form == compact.FormPruned && prunes[seq].ID == s.id) {
 				continue
 			}
 			found = true
-			all, err := unfold(v, seq)
-			if err != nil {
+			if out, err = unfold(v, seq, out); err != nil {
 				return nil, err
 			}
-			out = append(out, all...)
-			break
 		}
 		if !found {
 			return nil, fmt.Errorf("compaction %q: %w", s.id, ErrNotFound)
 		}
 		slices.Sort(out)
 		return slices.Compact(out), nil
-	case s.hidden:
+	case scopeHidden:
 		for ev := range v.Events(0) {
-			if ev.Type != session.TypeMessage {
+			if ev.Type != session.TypeMessage && ev.Type != session.TypeReplace {
 				continue
 			}
-			if _, err := v.Position(ev.Seq); err != nil {
-				out = append(out, ev.Seq)
+			if _, err := v.Position(ev.Seq); err == nil {
+				continue
+			}
+			if ev.Type == session.TypeReplace {
+				if m, err := ev.Message(); err != nil {
+					return nil, err
+				} else if ours(m) {
+					continue
+				}
+			}
+			out = append(out, ev.Seq)
+		}
+		return out, nil
+	case scopeRange:
+		if s.from < 0 || s.to < s.from || s.from >= v.Next() {
+			return nil, fmt.Errorf("events %d to %d of a log of %d: %w", s.from, s.to, v.Next(), ErrNotFound)
+		}
+		for q := s.from; q <= min(s.to, v.Next()-1); q++ {
+			ev, err := v.Event(q)
+			if err != nil {
+				return nil, err
+			}
+			if ev.Type == session.TypeMessage || ev.Type == session.TypeReplace {
+				out = append(out, q)
 			}
 		}
 		return out, nil
 	}
-	if s.from < 0 || s.to < s.from || s.from >= v.Next() {
-		return nil, fmt.Errorf("events %d to %d of a log of %d: %w", s.from, s.to, v.Next(), ErrNotFound)
-	}
-	for q := s.from; q <= min(s.to, v.Next()-1); q++ {
-		if err := add(q); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return nil, errors.New("empty scope")
 }
 
-// unfold returns the original messages behind a replacement.
-func unfold(v session.View, seq session.Seq) ([]session.Seq, error) {
+// unfold appends the messages behind a replacement. One that somebody else made
+// is a message of its own, and what it replaced is one as well.
+func unfold(v session.View, seq session.Seq, out []session.Seq) ([]session.Seq, error) {
 	run, kept, err := v.Run(seq)
 	if err != nil {
 		return nil, err
 	}
-	var out []session.Seq
 	for _, q := range run {
 		if slices.Contains(kept, q) {
 			continue
@@ -199,191 +247,19 @@ func unfold(v session.View, seq session.Seq) ([]session.Seq, error) {
 			return nil, err
 		}
 		if ev.Type == session.TypeReplace {
-			inner, err := unfold(v, q)
+			m, err := ev.Message()
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, inner...)
+			if !ours(m) {
+				out = append(out, q)
+			}
+			if out, err = unfold(v, q, out); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		out = append(out, q)
 	}
 	return out, nil
-}
-
-// ReadOptions are the optional settings of [Read].
-type ReadOptions struct {
-	// Cursor continues where a page ended; empty starts at the beginning.
-	Cursor string
-	// MaxTokens bounds the page, counted by Count; default 4000. At least a
-	// part of one message is returned.
-	MaxTokens int
-	// Count prices a text; nil means a token for four bytes.
-	Count func(string) int
-}
-
-// Page is a part of a transcript.
-type Page struct {
-	// Text is the transcript: each message under a line with its seq and role.
-	Text string `json:"text"`
-	// From and To are the first and last event on the page.
-	From session.Seq `json:"from"`
-	To   session.Seq `json:"to"`
-	// Messages counts those on the page, Total those of the scope.
-	Messages int `json:"messages"`
-	Total    int `json:"total"`
-	// Next is the cursor of the next page; empty on the last one.
-	Next string `json:"next,omitempty"`
-}
-
-// Read returns the messages of a scope as a transcript, page by page.
-func Read(v session.View, scope Scope, opts *ReadOptions) (*Page, error) {
-	var o ReadOptions
-	if opts != nil {
-		o = *opts
-	}
-	if o.MaxTokens <= 0 {
-		o.MaxTokens = 4000
-	}
-	if o.Count == nil {
-		o.Count = func(s string) int { return (len(s) + 3) / 4 }
-	}
-	seqs, err := scope.seqs(v)
-	if err != nil {
-		return nil, err
-	}
-	at, off, err := parseCursor(o.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(seqs, func(q session.Seq) bool { return q >= at })
-	p := &Page{From: session.NoSeq, To: session.NoSeq, Total: len(seqs)}
-	if i < 0 {
-		return p, nil
-	}
-	var b strings.Builder
-	left := o.MaxTokens
-	for ; i < len(seqs); i++ {
-		text, err := Transcript(v, seqs[i])
-		if err != nil {
-			return nil, err
-		}
-		if seqs[i] == at && off > 0 {
-			text = "(continued)\n" + text[min(off, len(text)):]
-		} else {
-			off = 0
-		}
-		cost := o.Count(text)
-		if cost > left {
-			if b.Len() > 0 {
-				p.Next = cursor(seqs[i], off)
-				break
-			}
-			cut := fitPrefix(text, left, o.Count)
-			b.WriteString(text[:cut])
-			p.From, p.To, p.Messages = seqs[i], seqs[i], 1
-			if off > 0 {
-				cut -= len("(continued)\n")
-			}
-			p.Next = cursor(seqs[i], off+cut)
-			break
-		}
-		b.WriteString(text)
-		left -= cost
-		if p.From == session.NoSeq {
-			p.From = seqs[i]
-		}
-		p.To = seqs[i]
-		p.Messages++
-	}
-	p.Text = b.String()
-	return p, nil
-}
-
-// fitPrefix returns how many bytes of a text, at a line or a character, have at
-// most n tokens; at least one character.
-func fitPrefix(text string, n int, count func(string) int) int {
-	lo, hi := 0, len(text)
-	for lo < hi {
-		mid := lo + (hi-lo+1)/2
-		if count(text[:mid]) <= n {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	if i := strings.LastIndexByte(text[:lo], '\n'); i > lo/2 {
-		return i + 1
-	}
-	for lo > 0 && lo < len(text) && text[lo]&0xc0 == 0x80 {
-		lo--
-	}
-	if lo == 0 {
-		for lo = 1; lo < len(text) && text[lo]&0xc0 == 0x80; lo++ {
-		}
-	}
-	return lo
-}
-
-func cursor(seq session.Seq, off int) string {
-	return strconv.FormatInt(int64(seq), 10) + ":" + strconv.Itoa(off)
-}
-
-func parseCursor(c string) (session.Seq, int, error) {
-	if c == "" {
-		return 0, 0, nil
-	}
-	a, b, ok := strings.Cut(c, ":")
-	seq, err1 := strconv.ParseInt(a, 10, 64)
-	off, err2 := strconv.Atoi(b)
-	if !ok || err1 != nil || err2 != nil || seq < 0 || off < 0 {
-		return 0, 0, fmt.Errorf("cursor %q: want one that a page returned", c)
-	}
-	return session.Seq(seq), off, nil
-}
-
-// Transcript returns one message as text for reading: a line with seq and role,
-// then its text, calls and results. Pictures and files are named, reasoning is
-// left out.
-func Transcript(v session.View, seq session.Seq) (string, error) {
-	ev, err := v.Event(seq)
-	if err != nil {
-		return "", err
-	}
-	m, err := ev.Message()
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "#%d %s\n", seq, m.Role)
-	writeParts(&b, m.Parts)
-	return b.String(), nil
-}
-
-func writeParts(b *strings.Builder, parts []session.Part) {
-	line := func(s string) {
-		if s != "" {
-			b.WriteString(s)
-			b.WriteByte('\n')
-		}
-	}
-	for _, p := range parts {
-		switch p := p.(type) {
-		case session.Text:
-			line(p.Text)
-		case session.ToolCall:
-			line("call " + p.Name + " " + p.Arguments)
-		case session.ToolResult:
-			if p.IsError {
-				line("error result")
-			}
-			writeParts(b, p.Parts)
-		case session.Image:
-			line("[image " + p.MediaType + "]")
-		case session.File:
-			line("[file " + p.Name + "]")
-		case session.Opaque:
-			line("[" + p.Kind + "]")
-		}
-	}
 }

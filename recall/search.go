@@ -4,15 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
+	"runtime"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
+	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 )
 
-// Query says what is searched for. At least one of Text and Regexp, or a
-// filter, must be set.
+// Query says what is searched for. One of Text and Regexp, or a filter, must
+// be set.
 type Query struct {
 	// Text is looked for literally, Regexp as a regular expression (RE2).
 	Text   string
@@ -39,8 +41,12 @@ type Hit struct {
 	Seq     session.Seq  `json:"seq"`
 	Role    session.Role `json:"role"`
 	Snippet string       `json:"snippet"`
-	// Matches counts the matches in the message.
+	// Matches counts the matches in the message, up to 1000; 0 when only
+	// filters were asked for.
 	Matches int `json:"matches"`
+	// Compaction is the id of the checkpoint that hides it; empty when it is
+	// visible, pruned, or was taken away by something else.
+	Compaction string `json:"compaction,omitempty"`
 }
 
 // Found is the answer of [Search].
@@ -53,10 +59,18 @@ type Found struct {
 	Truncated bool `json:"truncated"`
 }
 
-// Search looks through the messages of a scope, newest first.
+// errNothing answers an empty query.
+var errNothing = errors.New("search: nothing to look for: give a text, a regular expression or a filter")
+
+// maxMatches bounds what is counted in one message.
+const maxMatches = 1000
+
+// Search looks through the messages of a scope and returns hits, newest first.
+// Arguments of calls are searched as the model wrote them and with their JSON
+// escapes undone. Text that was recalled is left out: it is a copy.
 func Search(v session.View, q Query) (*Found, error) {
 	if q.Text == "" && q.Regexp == "" && q.Role == "" && q.Tool == "" && q.Path == "" {
-		return nil, errors.New("search: nothing to look for")
+		return nil, errNothing
 	}
 	if q.Text != "" && q.Regexp != "" {
 		return nil, errors.New("search: give a text or a regular expression, not both")
@@ -78,72 +92,143 @@ func Search(v session.View, q Query) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools, err := q.toolNames(v, seqs)
+	kept := seqs[:0]
+	for _, seq := range seqs {
+		if seq >= q.From && (q.To <= 0 || seq <= q.To) {
+			kept = append(kept, seq)
+		}
+	}
+	tools, err := q.toolNames(v, kept)
 	if err != nil {
 		return nil, err
 	}
 	f := &Found{Hits: []Hit{}}
-	for _, seq := range slices.Backward(seqs) {
-		if seq < q.From || q.To > 0 && seq > q.To {
-			continue
+	for _, p := range q.scan(v, kept, tools, find) {
+		if p.err != nil {
+			return nil, p.err
 		}
-		ev, err := v.Event(seq)
-		if err != nil {
-			return nil, err
-		}
-		m, err := ev.Message()
-		if err != nil {
-			return nil, err
-		}
-		f.Scanned++
-		if q.Role != "" && m.Role != q.Role || q.Tool != "" && !tools[seq] {
-			continue
-		}
-		hit := Hit{Seq: seq, Role: m.Role}
-		mentions := q.Path == ""
-		texts(m.Parts, func(s string) {
-			mentions = mentions || strings.Contains(s, q.Path)
-			if find == nil {
-				if hit.Snippet == "" {
-					hit.Snippet = snippet(s, 0, 0, q.Context)
-				}
-				return
-			}
-			for at := 0; at <= len(s); {
-				from, to := find(s[at:])
-				if from < 0 {
-					break
-				}
-				if hit.Matches == 0 {
-					hit.Snippet = snippet(s, at+from, at+to, q.Context)
-				}
-				hit.Matches++
-				at += max(to, from+1)
-			}
-		})
-		if !mentions || find != nil && hit.Matches == 0 {
-			continue
-		}
-		f.Matched++
-		if len(f.Hits) == q.Limit {
-			f.Truncated = true
-			continue
-		}
-		f.Hits = append(f.Hits, hit)
+		f.Scanned += p.scanned
+		f.Matched += p.matched
+		f.Hits = append(f.Hits, p.hits...)
+	}
+	if len(f.Hits) > q.Limit {
+		f.Hits = f.Hits[:q.Limit]
+	}
+	f.Truncated = f.Matched > len(f.Hits)
+	for i := range f.Hits {
+		f.Hits[i].Compaction = hiddenBy(v, f.Hits[i].Seq)
 	}
 	return f, nil
 }
 
-// finder returns a function that finds the first match in a text; nil when any
-// text matches.
-func (q Query) finder() (func(string) (from, to int), error) {
+// hiddenBy returns the id of the checkpoint that hides a message.
+func hiddenBy(v session.View, seq session.Seq) string {
+	by := v.ShadowedBy(seq)
+	if by == session.NoSeq {
+		return ""
+	}
+	_, m, err := message(v, by)
+	if err != nil || !compact.IsCheckpointSource(m.Source) {
+		return ""
+	}
+	return m.Source.Ref
+}
+
+// part is what one goroutine found.
+type part struct {
+	hits             []Hit
+	scanned, matched int
+	err              error
+}
+
+// scan looks at the messages on all processors. Parts come newest first.
+func (q *Query) scan(v session.View, seqs []session.Seq, tools map[session.Seq]bool, find finder) []part {
+	n := min(runtime.GOMAXPROCS(0), 1+len(seqs)/256)
+	parts := make([]part, n)
+	var wg sync.WaitGroup
+	for i := range parts {
+		a, b := i*len(seqs)/n, (i+1)*len(seqs)/n
+		wg.Go(func() { parts[n-1-i] = q.scanPart(v, seqs[a:b], tools, find) })
+	}
+	wg.Wait()
+	return parts
+}
+
+func (q *Query) scanPart(v session.View, seqs []session.Seq, tools map[session.Seq]bool, find finder) (p part) {
+	for i := len(seqs) - 1; i >= 0; i-- {
+		seq := seqs[i]
+		_, m, err := message(v, seq)
+		if err != nil {
+			p.err = err
+			return p
+		}
+		if m.Source.Form == compact.FormRecalled {
+			continue
+		}
+		p.scanned++
+		if q.Role != "" && m.Role != q.Role || q.Tool != "" && !tools[seq] {
+			continue
+		}
+		hit := Hit{Seq: seq, Role: m.Role}
+		if !q.match(m, find, &hit) {
+			continue
+		}
+		p.matched++
+		if len(p.hits) < q.Limit {
+			p.hits = append(p.hits, hit)
+		}
+	}
+	return p
+}
+
+// match looks at one message and fills in the hit.
+func (q *Query) match(m *session.Message, find finder, hit *Hit) bool {
+	mentions := q.Path == ""
+	first := "" // snippet for a query of filters
+	texts(m.Parts, func(s, plain string) {
+		if q.Path != "" && !mentions {
+			for _, t := range [...]string{s, plain} {
+				if i := strings.Index(t, q.Path); i >= 0 {
+					mentions = true
+					first = snippet(t, i, i+len(q.Path), q.Context)
+					break
+				}
+			}
+		}
+		if find == nil {
+			if first == "" {
+				first = snippet(s, 0, 0, 2*q.Context)
+			}
+			return
+		}
+		n, from, to := find(s)
+		if n == 0 && plain != "" {
+			s = plain
+			n, from, to = find(s)
+		}
+		if n > 0 && hit.Matches == 0 {
+			hit.Snippet = snippet(s, from, to, q.Context)
+		}
+		hit.Matches = min(hit.Matches+n, maxMatches)
+	})
+	if find == nil {
+		hit.Snippet = first
+	}
+	return mentions && (find == nil || hit.Matches > 0)
+}
+
+// finder counts the matches in a text and says where the first one is.
+type finder func(s string) (n, from, to int)
+
+// finder returns nil when any text matches.
+func (q *Query) finder() (finder, error) {
 	pattern := q.Regexp
 	switch {
 	case q.Text != "" && !q.IgnoreCase:
-		return func(s string) (int, int) {
-			i := strings.Index(s, q.Text)
-			return i, i + len(q.Text)
-		}, nil
+		return indexFinder(len(q.Text), func(s string) int { return strings.Index(s, q.Text) }), nil
+	case q.Text != "" && ascii(q.Text):
+		f := newFold(q.Text)
+		return indexFinder(len(q.Text), f.index), nil
 	case q.Text != "":
 		pattern = regexp.QuoteMeta(q.Text)
 	case pattern == "":
@@ -156,25 +241,44 @@ func (q Query) finder() (func(string) (from, to int), error) {
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}
-	return func(s string) (int, int) {
-		if m := re.FindStringIndex(s); m != nil {
-			return m[0], m[1]
+	return func(s string) (int, int, int) {
+		if !re.MatchString(s) {
+			return 0, 0, 0
 		}
-		return -1, -1
+		all := re.FindAllStringIndex(s, maxMatches)
+		return len(all), all[0][0], all[0][1]
 	}, nil
 }
 
-// toolNames marks the messages that call the asked tool or hold its results.
-func (q Query) toolNames(v session.View, seqs []session.Seq) (map[session.Seq]bool, error) {
-	if q.Tool == "" {
+func indexFinder(size int, index func(string) int) finder {
+	return func(s string) (n, from, to int) {
+		for at := 0; at <= len(s) && n < maxMatches; n++ {
+			i := index(s[at:])
+			if i < 0 {
+				break
+			}
+			if n == 0 {
+				from, to = at+i, at+i+size
+			}
+			at += i + size
+		}
+		return n, from, to
+	}
+}
+
+// toolNames marks those messages that call the asked tool or hold its results.
+func (q *Query) toolNames(v session.View, seqs []session.Seq) (map[session.Seq]bool, error) {
+	if q.Tool == "" || len(seqs) == 0 {
 		return nil, nil
 	}
 	found := make(map[session.Seq]bool)
 	open := make(map[string]string) // newest tool name by call id
-	for _, seq := range seqs {
-		ev, err := v.Event(seq)
-		if err != nil {
-			return nil, err
+	for ev := range v.Events(0) {
+		if ev.Seq > seqs[len(seqs)-1] {
+			break
+		}
+		if ev.Type != session.TypeMessage && ev.Type != session.TypeReplace {
+			continue
 		}
 		m, err := ev.Message()
 		if err != nil {
@@ -184,33 +288,48 @@ func (q Query) toolNames(v session.View, seqs []session.Seq) (map[session.Seq]bo
 			switch p := p.(type) {
 			case session.ToolCall:
 				open[p.ID] = p.Name
-				found[seq] = found[seq] || p.Name == q.Tool
+				found[ev.Seq] = found[ev.Seq] || p.Name == q.Tool
 			case session.ToolResult:
-				found[seq] = found[seq] || p.Name == q.Tool || open[p.CallID] == q.Tool
+				found[ev.Seq] = found[ev.Seq] || p.Name == q.Tool || open[p.CallID] == q.Tool
 			}
 		}
 	}
 	return found, nil
 }
 
-// texts calls fn with every text of a message that is searched.
-func texts(parts []session.Part, fn func(string)) {
+// texts calls fn with every text of a message that is searched. plain is the
+// same text without JSON escapes; empty when it has none.
+func texts(parts []session.Part, fn func(s, plain string)) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case session.Text:
-			fn(p.Text)
+			fn(p.Text, "")
 		case session.ToolCall:
-			fn(p.Name + " " + p.Arguments)
+			s := p.Name + " " + p.Arguments
+			plain := ""
+			if !p.Custom && strings.IndexByte(s, '\\') >= 0 {
+				plain = unescape(s)
+			}
+			fn(s, plain)
 		case session.ToolResult:
 			texts(p.Parts, fn)
 		case session.File:
-			fn(p.Name)
+			fn(p.Name, "")
 		}
 	}
 }
 
+// unescape undoes the common escapes of JSON strings.
+func unescape(s string) string {
+	return jsonEscapes.Replace(s)
+}
+
+var jsonEscapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\/`, `/`, `\n`, "\n", `\t`, "\t", `\r`, "\r",
+	`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `\u0027`, "'")
+
 // snippet returns the match with some context on one line, cut at characters.
 func snippet(s string, from, to, context int) string {
+	to = min(to, from+4*context) // a match may be as long as the text
 	a, b := max(from-context, 0), min(to+context, len(s))
 	for a > 0 && !utf8.RuneStart(s[a]) {
 		a--

@@ -1,0 +1,145 @@
+package recall_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/agentcompact/agentcompact/recall"
+	"github.com/agentcompact/agentcompact/session"
+)
+
+func TestSearch(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.turn(t, "alpha"), w.turn(t, "Bravo")
+	visible := w.turn(t, "charlie")
+	first := w.compact(t, a[0], a[3])
+	w.prune(t, b[2])
+	second := w.compact(t, first.Checkpoint, b[3])
+	v := w.session.View()
+	all := []session.Seq{b[3], b[2], b[1], b[0], a[3], a[2], a[1], a[0]}
+
+	for _, c := range []struct {
+		name    string
+		q       recall.Query
+		want    []session.Seq
+		scanned int // 8 when zero
+	}{
+		{"literal", recall.Query{Text: "alpha"}, []session.Seq{a[3], a[2], a[1], a[0]}, 0},
+		{"case counts", recall.Query{Text: "bravo"}, nil, 0},
+		{"case ignored", recall.Query{Text: "bRAVO", IgnoreCase: true}, []session.Seq{b[3], b[2], b[1], b[0]}, 0},
+		{"expression", recall.Query{Regexp: `look at (alpha|Bravo)$`}, []session.Seq{b[0], a[0]}, 0},
+		{"expression, case ignored", recall.Query{Regexp: `^PLEASE`, IgnoreCase: true}, []session.Seq{b[0], a[0]}, 0},
+		{"nothing like it", recall.Query{Text: "zulu"}, nil, 0},
+		{"what is visible is not hidden", recall.Query{Text: "charlie"}, nil, 0},
+		{"by role", recall.Query{Role: session.RoleUser}, []session.Seq{b[0], a[0]}, 0},
+		{"by tool", recall.Query{Tool: "read_file"}, []session.Seq{b[2], b[1], a[2], a[1]}, 0},
+		{"by tool, in a range without the call", recall.Query{Tool: "read_file", From: a[2], To: a[3]}, []session.Seq{a[2]}, 2},
+		{"another tool", recall.Query{Tool: "write_file"}, nil, 0},
+		{"by path", recall.Query{Path: "src/alpha.go"}, []session.Seq{a[1]}, 0},
+		{"path and text", recall.Query{Path: "src/alpha.go", Text: "Bravo"}, nil, 0},
+		{"role and text", recall.Query{Role: session.RoleTool, Text: "alpha"}, []session.Seq{a[2]}, 0},
+		{"from", recall.Query{Text: "alpha", From: a[2]}, []session.Seq{a[3], a[2]}, 6},
+		{"to", recall.Query{Text: "alpha", To: a[1]}, []session.Seq{a[1], a[0]}, 2},
+		{"only a superseded one", recall.Query{Role: session.RoleUser, Scope: recall.Checkpoint(first.ID)}, []session.Seq{a[0]}, 4},
+		{"visible ones too", recall.Query{Role: session.RoleUser, Scope: recall.Events(0, 1000)}, []session.Seq{second.Checkpoint, first.Checkpoint, visible[0], b[0], a[0]}, 15},
+		{"escapes undone", recall.Query{Text: `to "see" it`}, []session.Seq{b[1], a[1]}, 0},
+		{"as written", recall.Query{Text: `to \"see\" it`}, []session.Seq{b[1], a[1]}, 0},
+		{"everything", recall.Query{Regexp: `.`}, all, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := recall.Search(v, c.q)
+			require.NoError(t, err)
+			var got []session.Seq
+			for _, h := range f.Hits {
+				got = append(got, h.Seq)
+				require.NotEmpty(t, h.Snippet)
+			}
+			require.Equal(t, c.want, got)
+			require.Equal(t, len(c.want), f.Matched)
+			require.False(t, f.Truncated)
+			if c.scanned == 0 {
+				c.scanned = 8
+			}
+			require.Equal(t, c.scanned, f.Scanned)
+		})
+	}
+
+	f, err := recall.Search(v, recall.Query{Text: "alpha", Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, f.Hits, 2)
+	require.Equal(t, 4, f.Matched)
+	require.True(t, f.Truncated)
+	require.Equal(t, first.ID, f.Hits[0].Compaction, "the checkpoint that hides it directly")
+	require.Equal(t, 61, f.Hits[1].Matches)
+
+	for _, bad := range []recall.Query{{}, {Text: "a", Regexp: "b"}, {Regexp: "("}, {Text: "a", Scope: recall.Checkpoint("nowhere")}} {
+		_, err := recall.Search(v, bad)
+		require.Error(t, err, "%+v", bad)
+	}
+}
+
+func TestSnippet(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.session.Append(t.Context(), session.UserText(strings.Repeat("ä", 300)+"\n\tneedle  in\nhay "+strings.Repeat("ö", 300)))
+	require.NoError(t, err)
+	_, err = w.session.Record(t.Context(), session.Rewind{To: session.NoSeq})
+	require.NoError(t, err)
+	f, err := recall.Search(w.session.View(), recall.Query{Text: "needle", Context: 20})
+	require.NoError(t, err)
+	require.Equal(t, "…"+strings.Repeat("ä", 9)+" needle in hay "+strings.Repeat("ö", 6)+"…", f.Hits[0].Snippet)
+	f, err = recall.Search(w.session.View(), recall.Query{Regexp: "(?s).*", Context: 20})
+	require.NoError(t, err)
+	require.Less(t, len(f.Hits[0].Snippet), 200, "a match as long as the text")
+}
+
+// TestRecalledIsNotFoundAgain: the copy of a message is not one more message.
+func TestRecalledIsNotFoundAgain(t *testing.T) {
+	w := newWorld(t)
+	a := w.turn(t, "alpha")
+	b := w.turn(t, "bravo")
+	r := w.compact(t, a[0], a[3])
+	w.recall(t, "call_1", recall.ToolRead, `{"compaction":"`+r.ID+`"}`)
+	b = append(b, w.turn(t, "charlie")...)
+	w.compact(t, r.Checkpoint, w.session.View().Node(w.session.View().Len()-5).Seq)
+	f, err := recall.Search(w.session.View(), recall.Query{Text: "look at alpha"})
+	require.NoError(t, err)
+	require.Len(t, f.Hits, 1)
+	require.Equal(t, a[0], f.Hits[0].Seq)
+	require.NotEmpty(t, b)
+}
+
+// recall makes a call of a tool and appends both.
+func (w *world) recall(t testing.TB, id, name, args string) session.Message {
+	t.Helper()
+	call := session.ToolCall{ID: id, Name: name, Arguments: args}
+	m := recall.NewTools(nil).Call(w.session.View(), call)
+	_, err := w.session.Append(t.Context(), session.AssistantText("I look it up", call), m)
+	require.NoError(t, err)
+	return m
+}
+
+// TestCaseIgnoredLikeAnExpression holds the search for ASCII text without case
+// against the regular expression that says the same.
+func TestCaseIgnoredLikeAnExpression(t *testing.T) {
+	text := rapid.StringOfN(rapid.RuneFrom([]rune("abABxX .é-_/")), 1, 40, -1)
+	needle := rapid.StringOfN(rapid.RuneFrom([]rune("abABxX .-_/")), 1, 4, -1)
+	rapid.Check(t, func(r *rapid.T) {
+		s, n := text.Draw(r, "text"), needle.Draw(r, "needle")
+		sess, err := session.Open(t.Context(), session.NewMemoryStore(), nil)
+		require.NoError(r, err)
+		_, err = sess.Append(t.Context(), session.UserText(s))
+		require.NoError(r, err)
+		f, err := recall.Search(sess.View(), recall.Query{Text: n, IgnoreCase: true, Scope: recall.Events(0, 0)})
+		require.NoError(r, err)
+		want := len(regexp.MustCompile("(?i:"+regexp.QuoteMeta(n)+")").FindAllStringIndex(s, -1))
+		got := 0
+		if len(f.Hits) > 0 {
+			got = f.Hits[0].Matches
+		}
+		require.Equal(r, want, got)
+	})
+}
