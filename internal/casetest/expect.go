@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
 // checks collects the expectations that do not hold.
@@ -152,8 +153,8 @@ func (c *checks) requests() {
 	e := c.e
 	var byOp []*chatRequest
 	for i, r := range c.w.seen.requests {
-		if s := breach(r.chatRequest, r.modelCall); e.Valid && s != "" {
-			c.bad("valid", "request %d: %s", i, s)
+		if e.Valid {
+			c.valid(i, r)
 		}
 		if s := breachIDs(r.chatRequest); e.UniqueIDs && s != "" {
 			c.bad("unique_ids", "request %d: %s", i, s)
@@ -208,6 +209,20 @@ func (c *checks) requests() {
 		}
 		if n != *e.SystemCount {
 			c.bad("system_count", "want %d, the final request has %d", *e.SystemCount, n)
+		}
+	}
+}
+
+// valid checks a request by the runner's rules, and that the library's validator
+// comes to the same verdict.
+func (c *checks) valid(i int, r request) {
+	ours := breach(r.chatRequest, r.modelCall)
+	if ours != "" {
+		c.bad("valid", "request %d: %s", i, ours)
+	}
+	for _, v := range openaichat.ValidateWith(r.body, openaichat.Checks{ModelCall: r.modelCall}) {
+		if strings.HasPrefix(string(v.Rule), "R") && ours == "" {
+			c.bad("valid", "request %d: only the library's validator says: %v", i, v)
 		}
 	}
 }
