@@ -129,6 +129,7 @@ type sessionFile struct {
 	data   []byte
 	list   splice.List // of a JSON file
 	recs   []record
+	byID   map[string]int // of recs; nil when not known
 	side   int
 	notes  []string
 	conv   *wire.Conversation
@@ -253,12 +254,17 @@ func (f *sessionFile) lines(ctx context.Context, first splice.Span) error {
 }
 
 func (f *sessionFile) upsert(r record) {
-	for i := range f.recs {
-		if f.recs[i].ID == r.ID {
-			f.recs[i] = r
-			return
+	if f.byID == nil {
+		f.byID = make(map[string]int, len(f.recs))
+		for i := range f.recs {
+			f.byID[f.recs[i].ID] = i
 		}
 	}
+	if i, ok := f.byID[r.ID]; ok {
+		f.recs[i] = r
+		return
+	}
+	f.byID[r.ID] = len(f.recs)
 	f.recs = append(f.recs, r)
 }
 
@@ -274,13 +280,13 @@ func (f *sessionFile) rewind(id string) {
 			f.side++
 		}
 	}
-	f.recs = f.recs[:cut]
+	f.recs, f.byID = f.recs[:cut], nil
 }
 
 func (f *sessionFile) replace(list []json.RawMessage) {
 	kept := map[string]bool{}
 	old := f.recs
-	f.recs = nil
+	f.recs, f.byID = nil, nil
 	for _, raw := range list {
 		if r, ok := parse(raw); ok {
 			f.recs = append(f.recs, r)

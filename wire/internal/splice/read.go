@@ -81,3 +81,15 @@ func NoNotes(format string, pieces []Piece) error {
 	}
 	return nil
 }
+
+// Arguments makes the arguments of a call an object, for formats that want one.
+func Arguments(text string) json.RawMessage {
+	if raw := json.RawMessage(text); json.Valid(raw) && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		return raw
+	}
+	if strings.TrimSpace(text) == "" {
+		return json.RawMessage("{}")
+	}
+	quoted, _ := json.Marshal(map[string]string{"input": text}) // strings always encode
+	return quoted
+}
