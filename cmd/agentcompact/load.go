@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -21,6 +22,13 @@ import (
 
 // ownFormat is the name of our own session format.
 const ownFormat = "agentcompact"
+
+// A file above largeFile bytes is many times as large in memory, and garbage
+// comes on top.
+const (
+	largeFile = 32 << 20
+	largeGC   = 20
+)
 
 // input is a transcript that was read, as a session.
 type input struct {
@@ -79,6 +87,9 @@ func load(ctx context.Context, path string, conversation int, write bool) (*inpu
 			return nil, usage("%s has one conversation, not %d", path, conversation)
 		}
 		return loadOwn(ctx, path, info, write)
+	}
+	if info.Size() > largeFile {
+		debug.SetGCPercent(largeGC) // time for memory
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -166,16 +166,31 @@ func (c *ownCopy) place() error {
 	return nil
 }
 
+const copyBatch = 4096
+
 // copySession copies the whole log into an empty store.
 func copySession(ctx context.Context, from *session.Session, store session.Store) (*session.Session, error) {
-	var events []*session.Event
-	for e := range from.View().Events(0) {
-		events = append(events, e)
-	}
-	if len(events) > 0 {
-		if err := store.Append(ctx, 0, events); err != nil {
-			return nil, err
+	// In pieces, so that the encoded log is never in memory as a whole.
+	var batch []*session.Event
+	next := session.Seq(0)
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
 		}
+		err := store.Append(ctx, next, batch)
+		next += session.Seq(len(batch))
+		batch = batch[:0:0]
+		return err
+	}
+	for e := range from.View().Events(0) {
+		if batch = append(batch, e); len(batch) == copyBatch {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return nil, err
 	}
 	return session.Open(ctx, store, sessionOptions())
 }
