@@ -38,6 +38,9 @@ var rules = []Rule{
 	{Package: "compact", Ours: []string{"session", "target"}},
 	// compacttest: a checkpoint must not separate a call from its result.
 	{Package: "compact/compacttest", Ours: []string{"compact", "session", "session/sessiontest", "target", "toolpairing"}, Modules: kitModules},
+	// compacttest: a span is whole only if the pairing says so.
+	{Package: "compact/compacttest", Ours: []string{"compact", "session", "session/sessiontest", "target", "toolpairing"},
+		Modules: kitModules},
 	{Package: "lifecycle", Ours: []string{"session", "target"}},
 	{Package: "lifecycle/otelobserver", Ours: []string{"lifecycle", "session", "target"},
 		Modules: []string{"go.opentelemetry.io/otel"}},
@@ -49,7 +52,8 @@ var rules = []Rule{
 	// streamproc: one of its processors is over go-openai's messages.
 	{Package: "streamproc", Ours: below, Modules: []string{xsync, goOpenAI}},
 	{Package: "detect", Ours: []string{"session", "lifecycle"}},
-	{Package: "recall", Ours: []string{"session", "toolpairing", "compact", "tokencount"}},
+	// recall: its tools are offered to a model, so they come as go-openai's types, too.
+	{Package: "recall", Ours: []string{"session", "toolpairing", "compact", "tokencount"}, Modules: []string{goOpenAI}},
 	{Package: "recall/mcpserver", Ours: []string{"recall", "session", "compact"},
 		Modules: []string{"github.com/modelcontextprotocol/go-sdk"}},
 	{Package: "wire", Ours: []string{"session", "toolpairing", "compact", "internal/openaiconv"}},
