@@ -190,6 +190,31 @@ func TestRounds(t *testing.T) {
 	require.Contains(t, list[1].Content, "RK-4417-QX")
 }
 
+// TestNumbersGoOn: what the user said keeps its order over rounds, since the
+// messages of a later call are numbered behind those that gave way.
+func TestNumbersGoOn(t *testing.T) {
+	mem := new(chat.Memory)
+	var list []message
+	for round := range 3 {
+		for i := range 40 {
+			list = append(list, message{Role: "user", Content: fmt.Sprintf("Wish %04d: never touch area %d.", 100*round+i, i+100*round)},
+				message{Role: "assistant", Content: strings.Repeat(fmt.Sprintf("done with %d ", i), 40)})
+		}
+		out, rep, err := chat.Compact(context.Background(), list, &chat.Options{Window: 6000, When: chat.Now, Memory: mem})
+		require.NoError(t, err)
+		require.NotNil(t, rep.Result, rep.Reason)
+		list = out
+		rec, ok := mem.Find(out[rep.Checkpoint].Content)
+		require.True(t, ok)
+		require.Greater(t, len(rec.Ledger.User), 30*(round+1))
+		for i := 1; i < len(rec.Ledger.User); i++ {
+			a, b := rec.Ledger.User[i-1], rec.Ledger.User[i]
+			require.Less(t, a.Text, b.Text, "round %d", round)
+			require.Less(t, a.Seq, b.Seq, "round %d", round)
+		}
+	}
+}
+
 func TestWithoutMemoryItIsText(t *testing.T) {
 	in := conversation(160, 20)
 	out, _, err := chat.Compact(context.Background(), in, &chat.Options{Window: 12_000})
