@@ -208,3 +208,15 @@ func TestProgress(t *testing.T) {
 		require.True(t, strings.HasSuffix(errs.String(), "\r\x1b[K"), "the line is taken away at the end: %q", errs.String())
 	}
 }
+
+// TestAppearedMeanwhile: somebody takes the name of the result while it is made.
+func TestAppearedMeanwhile(t *testing.T) {
+	path, _, in, out := growing(t)
+	place, err := in.outPath("")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(place, []byte("mine"), 0o644))
+	was := contents(t, filepath.Dir(path))
+	require.ErrorContains(t, in.write(t.Context(), place, out), place+" appeared meanwhile: choose another name with -o")
+	require.Equal(t, was, contents(t, filepath.Dir(path)))
+	require.Empty(t, out.Out)
+}
