@@ -196,11 +196,12 @@ func (s Scope) seqs(v session.View) ([]session.Seq, error) {
 		slices.Sort(out)
 		return slices.Compact(out), nil
 	case scopeHidden:
+		visible := make([]bool, v.Next())
+		for i := range v.Len() {
+			visible[v.Node(i).Seq] = true
+		}
 		for ev := range v.Events(0) {
-			if ev.Type != session.TypeMessage && ev.Type != session.TypeReplace {
-				continue
-			}
-			if _, err := v.Position(ev.Seq); err == nil {
+			if visible[ev.Seq] || ev.Type != session.TypeMessage && ev.Type != session.TypeReplace {
 				continue
 			}
 			if ev.Type == session.TypeReplace {

@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -134,29 +135,101 @@ func hiddenBy(v session.View, seq session.Seq) string {
 	return m.Source.Ref
 }
 
-// part is what one goroutine found.
+// part is what was found in some messages.
 type part struct {
 	hits             []Hit
 	scanned, matched int
 	err              error
 }
 
-// scan looks at the messages on all processors. Parts come newest first.
+// partSize is how many messages are looked at together.
+const partSize = 512
+
+// scan looks at the messages on all processors. Payloads are read from the
+// store one after the other, which stores do best, and judged in parallel. The
+// parts come newest first.
 func (q *Query) scan(v session.View, seqs []session.Seq, tools map[session.Seq]bool, find finder) []part {
-	n := min(runtime.GOMAXPROCS(0), 1+len(seqs)/256)
-	parts := make([]part, n)
+	parts := make([]part, (len(seqs)+partSize-1)/partSize)
+	pass := q.sieve()
 	var wg sync.WaitGroup
-	for i := range parts {
-		a, b := i*len(seqs)/n, (i+1)*len(seqs)/n
-		wg.Go(func() { parts[n-1-i] = q.scanPart(v, seqs[a:b], tools, find) })
+	var mu sync.Mutex
+	next := 0
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				k := next
+				if next++; k >= len(parts) {
+					mu.Unlock()
+					return
+				}
+				some := seqs[k*partSize : min((k+1)*partSize, len(seqs))]
+				var raws [][]byte
+				if pass != nil {
+					raws = encoded(v, some)
+				}
+				mu.Unlock()
+				parts[len(parts)-1-k] = q.scanPart(v, some, raws, pass, tools, find)
+			}
+		})
 	}
 	wg.Wait()
 	return parts
 }
 
-func (q *Query) scanPart(v session.View, seqs []session.Seq, tools map[session.Seq]bool, find finder) (p part) {
+// encoded returns the payloads as far as they are not in memory.
+func encoded(v session.View, seqs []session.Seq) [][]byte {
+	out := make([][]byte, len(seqs))
+	for i, seq := range seqs {
+		if ev, err := v.Event(seq); err == nil {
+			out[i], _, _ = ev.Encoded() // what cannot be read fails when it is decoded
+		}
+	}
+	return out
+}
+
+// sieve returns a function that tells, from the JSON of a message, that it
+// cannot match; nil when nothing can be told.
+func (q *Query) sieve() func(raw []byte) bool {
+	run := plainRun(q.Text)
+	if len(run) < 2 {
+		return nil
+	}
+	index := func(s string) int { return strings.Index(s, run) }
+	if q.IgnoreCase {
+		if !ascii(q.Text) {
+			return nil
+		}
+		index = newFold(run).index
+	}
+	return func(raw []byte) bool {
+		// Escaped letters, and the form of recalled text, are for those who decode.
+		return index(string(raw)) < 0 && !bytes.Contains(raw, []byte(`\u00`)) && !bytes.Contains(raw, []byte(`"`+compact.FormRecalled+`"`))
+	}
+}
+
+// plainRun returns the longest piece of a text that stands in JSON as it is.
+func plainRun(s string) string {
+	best, start := "", 0
+	for i := 0; i <= len(s); i++ {
+		if i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9' || strings.IndexByte(" ._-:,;=()[]{}@#+*", s[i]) >= 0) {
+			continue
+		}
+		if i-start > len(best) {
+			best = s[start:i]
+		}
+		start = i + 1
+	}
+	return best
+}
+
+func (q *Query) scanPart(v session.View, seqs []session.Seq, raws [][]byte, pass func([]byte) bool, tools map[session.Seq]bool, find finder) (p part) {
 	for i := len(seqs) - 1; i >= 0; i-- {
 		seq := seqs[i]
+		if raws != nil && raws[i] != nil && pass(raws[i]) {
+			p.scanned++
+			continue
+		}
 		_, m, err := message(v, seq)
 		if err != nil {
 			p.err = err

@@ -1,6 +1,7 @@
 package recall_test
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/recall"
 	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/store/filestore"
 )
 
 func TestSearch(t *testing.T) {
@@ -142,4 +144,42 @@ func TestCaseIgnoredLikeAnExpression(t *testing.T) {
 		}
 		require.Equal(r, want, got)
 	})
+}
+
+// TestStoredLikeInMemory: payloads that are not decoded are judged by their
+// JSON first, and that finds the same.
+func TestStoredLikeInMemory(t *testing.T) {
+	w := newWorld(t)
+	for _, text := range []string{"plain words", "ESC \x1b[31mred\x1b[0m", "tag <b> & 'quotes' \"double\"", "umläut größe", "C:\\dir\\file", "tab\tand\nline", "Плохо", "a"} {
+		w.turn(t, "w")
+		_, err := w.session.Append(t.Context(), session.UserText(text), session.AssistantText(text, session.ToolCall{ID: "z", Name: "run", Arguments: `{"cmd":"\u001b[31m<b> größe"}`}),
+			session.ToolText("z", text))
+		require.NoError(t, err)
+	}
+	_, err := w.session.Record(t.Context(), session.Rewind{To: session.NoSeq})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	store, err := filestore.Open(path, nil)
+	require.NoError(t, err)
+	var events []*session.Event
+	for ev := range w.session.View().Events(0) {
+		events = append(events, ev)
+	}
+	require.NoError(t, store.Append(t.Context(), 0, events))
+	require.NoError(t, store.Close())
+	for _, q := range []string{"plain", "WORDS", "x1b", "\x1b[31mred", "31m", "<b>", "b> & '", `"double"`, "größe", "GRÖSSE", "dir\\file", "tab\tand", "and\nline", "Плохо", "a", "ed", "recalled"} {
+		for _, nocase := range []bool{false, true} {
+			store, err := filestore.Open(path, &filestore.Options{ReadOnly: true})
+			require.NoError(t, err)
+			s, err := session.Open(t.Context(), store, nil)
+			require.NoError(t, err)
+			query := recall.Query{Text: q, IgnoreCase: nocase, Limit: 100}
+			want, err := recall.Search(w.session.View(), query)
+			require.NoError(t, err)
+			got, err := recall.Search(s.View(), query)
+			require.NoError(t, err)
+			require.Equal(t, want, got, "%q", q)
+			require.NoError(t, s.Close())
+		}
+	}
 }
