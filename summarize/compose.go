@@ -24,18 +24,18 @@ type Composition struct {
 }
 
 // smallBudget is the budget below which the framing says only what it must.
-const smallBudget = 320
+const smallBudget = 500
 
 // Shares of what a budget has left beside framing and narrative, for the parts
 // of the ledger; quoted facts get the rest. What a part does not use goes to
 // the others.
 const (
 	shareState    = 0.50 // notes, plan and carried calls
-	shareUser     = 0.25
-	shareFailures = 0.08
-	shareFiles    = 0.08
+	shareUser     = 0.20
+	shareFailures = 0.06
+	shareFiles    = 0.05
 	// leastUser is what the user's words get of a small budget.
-	leastUser = 160
+	leastUser = 120
 )
 
 // Compose returns the whole text of a checkpoint: framing, narrative, ledger
@@ -54,12 +54,13 @@ func Compose(c Composition) string {
 	}
 	bare := frame(c.Pointer, small)
 	budget := c.Budget
+	body := ""
 	for range 6 {
 		left := 1 << 40
 		if c.Budget > 0 {
 			left = budget - c.Count(bare) - 1
 		}
-		body := composeBody(c, narrative, left)
+		body = composeBody(c, narrative, left)
 		text := frame(joinLines(body, c.Pointer), small)
 		if c.Budget <= 0 {
 			return text
@@ -69,6 +70,13 @@ func Compose(c Composition) string {
 			return text
 		}
 		budget -= over + 1 // the seams cost more than the parts: once more with less
+	}
+	for body != "" { // a counter that does not add up: by trial
+		i := strings.LastIndexByte(body, '\n')
+		body = body[:max(i, 0)]
+		if text := frame(joinLines(body, c.Pointer), small); c.Count(text) <= c.Budget {
+			return text
+		}
 	}
 	return bare
 }

@@ -50,7 +50,7 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 	}
 	p := packer{facts: facts, shown: shown, count: count, words: make([][]word, len(facts)), first: make([]int, len(facts)),
 		value: make([]map[string]float64, len(facts)), taken: make([][]bool, len(facts))}
-	newest := int(newestKey(facts))
+	newest := newestKey(facts)
 	for i, f := range facts {
 		v := make(map[string]float64, len(f.Keys))
 		for _, k := range f.Keys {

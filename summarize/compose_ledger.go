@@ -39,7 +39,7 @@ func (l *layout) write() string {
 	l.spend(user...)
 	failures := l.failures(share(shareFailures))
 	l.spend(failures...)
-	files := l.files(share(shareFiles))
+	files := l.files(share(shareFiles), false)
 	l.spend(files...)
 	quoted := joinLines(append(append(slices.Clone(user), failures...), state...)...)
 	facts := l.facts(quoted, joinLines(files...))
@@ -56,7 +56,7 @@ func (l *layout) write() string {
 		}
 		user = grow(user, func(n int) []string { return l.user(n, false) })
 		failures = grow(failures, l.failures)
-		files = grow(files, l.files)
+		files = grow(files, func(n int) []string { return l.files(n, true) })
 		user = grow(user, func(n int) []string { return l.user(n, true) })
 	}
 	return joinLines(slices.Concat(user, state, failures, files, facts)...)
@@ -321,8 +321,9 @@ func (l *layout) failures(budget int) []string {
 	return reversePart(l.part(titleFailures, lines, budget))
 }
 
-// files writes what was done to files, one line for each kind.
-func (l *layout) files(budget int) []string {
+// files writes what was done to files, one line for each kind. Those that were
+// only read come when reads is set: quotes of calls name most of them.
+func (l *layout) files(budget int, reads bool) []string {
 	budget = min(budget, l.left)
 	kinds := []string{"created", "changed", "deleted", "read"}
 	lists := map[string][]string{}
@@ -345,6 +346,9 @@ func (l *layout) files(budget int) []string {
 		}
 	}
 	for _, read := range []bool{false, true} {
+		if read && !reads {
+			break
+		}
 		for i := len(l.ledger.Files) - 1; i >= 0; i-- {
 			if f := l.ledger.Files[i]; !f.Carry && (f.Did == "read") == read {
 				add(f, false)

@@ -26,7 +26,8 @@ type turnTale struct {
 	tools  []string // names in order of first use
 	calls  map[string]int
 	files  []string
-	closed bool // the agent answered after its last call
+	last   string // the last call
+	closed bool   // the agent answered after its last call
 }
 
 type troubled struct {
@@ -99,7 +100,7 @@ func readStory(ctx context.Context, items []Item) (*story, error) {
 				if t.calls[p.Name]++; t.calls[p.Name] == 1 {
 					t.tools = append(t.tools, p.Name)
 				}
-				t.closed = false
+				t.closed, t.last = false, callTitle(p.Name, p.Arguments)
 				calls[p.ID] = p
 				if pl := planOf(p.Arguments); pl != nil {
 					s.plan = pl
@@ -251,6 +252,9 @@ func (s *story) goal() []string {
 func (s *story) state() []string {
 	for i := len(s.turns) - 1; i >= 0; i-- {
 		t := s.turns[i]
+		if len(t.says) == 0 && t.last != "" {
+			return []string{bullet(t.last)}
+		}
 		if len(t.says) == 0 {
 			continue
 		}

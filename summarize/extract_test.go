@@ -101,7 +101,13 @@ func TestExtractiveKeepsTheLanguage(t *testing.T) {
 
 func TestExtractiveFitsItsBudget(t *testing.T) {
 	items := parserStory()
-	for budget := 1; budget < 700; budget += 7 {
+	p, err := NewExtractive(nil).Open(context.Background(), &Request{Items: items, Count: tokencount.EstimateText, MaxTokens: 5})
+	require.NoError(t, err)
+	_, err = p.Collect(context.Background())
+	var f *Failure
+	require.ErrorAs(t, err, &f, "no room for the sections")
+	require.Equal(t, Inflated, f.Class)
+	for budget := 60; budget < 700; budget += 7 {
 		text := extractive1(t, &Request{Items: items, Count: tokencount.EstimateText, MaxTokens: budget})
 		require.LessOrEqual(t, tokencount.EstimateText(text), budget)
 		require.Equal(t, text, extractive1(t, &Request{Items: items, Count: tokencount.EstimateText, MaxTokens: budget}), "deterministic")
@@ -113,7 +119,7 @@ func TestExtractiveFitsItsBudget(t *testing.T) {
 			s := rapid.SampledFrom(shapes).Draw(t, "shape").Text
 			ms = append(ms, rapid.SampledFrom([]session.Message{session.UserText(s), session.AssistantText(s), session.AssistantText(s, session.ToolCall{ID: "1", Name: s, Arguments: s}), session.ToolText("1", s)}).Draw(t, "message"))
 		}
-		budget := rapid.IntRange(1, 400).Draw(t, "budget")
+		budget := rapid.IntRange(60, 400).Draw(t, "budget")
 		text := extractive1(t, &Request{Items: spanOf(ms...), Count: tokencount.EstimateText, MaxTokens: budget})
 		require.LessOrEqual(t, tokencount.EstimateText(text), budget)
 	})

@@ -60,7 +60,7 @@ var (
 	seenTag   = regexp.MustCompile(`<\s*/?\s*(?:summary|analysis|summary_request|thinking|think|system|system-reminder|user|assistant|conversation|tool_calls|invoke|function_calls|tool_result|state_snapshot|user_message)(?:[\s>/=]|$)`)
 	seenToken = regexp.MustCompile(`<\s*\|\s*[a-z_]|<<sys>>|<start_of_turn>|\[/?inst\]|<!--|<!\[cdata\[`)
 	seenPoint = regexp.MustCompile(`\[\s*history:`)
-	endMark   = regexp.MustCompile(`^\[checkpoint ([0-9a-f]{6}): [^\n]*\]\n(?s:.*)\n\[end of checkpoint ([0-9a-f]{6})\]$`)
+	endMark   = regexp.MustCompile(`^\[checkpoint ([0-9a-f]{6}): [^\n]*\]\n(?s:(?:.*\n)?)\[end of checkpoint ([0-9a-f]{6})\]$`)
 )
 
 // requireFramed checks a checkpoint as a hostile reader would look for holes.

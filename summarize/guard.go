@@ -3,6 +3,7 @@ package summarize
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/agentcompact/agentcompact/session"
 )
@@ -119,9 +120,14 @@ func count(req *Request, s string) int {
 	return req.Count(s)
 }
 
+// blank reports whether a text shows nothing.
 func blank(s string) bool {
-	s = strings.TrimPrefix(strings.TrimSpace(s), "Summary:")
-	return strings.TrimSpace(strings.ReplaceAll(s, zwsp, "")) == ""
+	for _, r := range strings.TrimPrefix(strings.TrimSpace(s), "Summary:") {
+		if !unicode.IsSpace(r) && !invisible(r) && !smuggled(r) {
+			return false
+		}
+	}
+	return true
 }
 
 // floorTokens is the least that a summary of a span can have to be one.

@@ -155,7 +155,7 @@ func callMarkup(s string) string {
 	if m := callStart.FindString(t); m != "" {
 		return strings.TrimLeft(head(m, 24), "<[{")
 	}
-	if i := strings.Index(t, "<invoke"); i >= 0 && i < len(t)/2 {
+	if i := strings.Index(t, "<invoke name"); i >= 0 && i < len(t)/2 {
 		return "invoke"
 	}
 	return ""

@@ -1,28 +1,121 @@
 package summarize
 
 import (
-	"context"
+	"strings"
 	"testing"
 
 	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/tokencount"
 	"github.com/stretchr/testify/require"
 )
 
-func TestSmoke(t *testing.T) {
-	a := session.UserText("Fix src/lex/scan.go, never touch c.go.")
-	b := session.AssistantText("Editing.", session.ToolCall{ID: "1", Name: "edit", Arguments: `{"path":"src/lex/scan.go"}`})
-	c := session.ToolText("1", "error: line 42 of scan.go: undefined: fooBar")
-	req := &Request{Count: func(s string) int { return (len(s) + 3) / 4 }, MaxTokens: 500, Items: []Item{
-		{Seq: 1, Message: &a, Tokens: 10}, {Seq: 2, Message: &b, Tokens: 10}, {Seq: 3, Message: &c, Tokens: 400}}}
-	p, err := NewExtractive(nil).Open(context.Background(), req)
+const goodSummary = `## Goal
+Make the parser accept trailing commas and never touch src/lex/scan.go.
+## State
+parseList in src/parse/list.go accepts them; docs/grammar.md is open.
+## Done
+go test ./parse passed with 12 tests after two edits of src/parse/list.go.
+## Failures
+list_test.go:31: unexpected EOF, solved.
+## Decisions
+none
+## Next
+Add a section on lists to docs/grammar.md.`
+
+func TestGuard(t *testing.T) {
+	span := parserStory()
+	for i := range span {
+		span[i].Tokens = 400
+	}
+	req := &Request{Items: span, Count: tokencount.EstimateText, MaxTokens: 600, Instructions: strings.Repeat("Keep every port and every path in mind when you write. ", 3)}
+	loose := &GuardOptions{NoSections: true, NoFloor: true}
+	echo := "The cause is in parseList: it expects an element after each comma, and the closing bracket is read twice by the tokenizer."
+	long := session.AssistantText(echo)
+	withEcho := *req
+	withEcho.Items = append(span[:len(span):len(span)], Item{Seq: 99, Message: &long, Tokens: 40})
+	for name, c := range map[string]struct {
+		text string
+		req  *Request
+		opts *GuardOptions
+		want Class
+	}{
+		"good":               {text: goodSummary},
+		"empty":              {text: "", want: Empty},
+		"blank":              {text: " \n\t\u200b", want: Empty, opts: loose},
+		"nothing to be seen": {text: "\u202c\u200b\ufeff", want: Empty, opts: loose},
+		"scratchpad only":    {text: "<analysis>hm</analysis>", want: Empty},
+		"empty wrapper":      {text: "<summary> </summary>", want: Empty, opts: loose},
+		"call markup":        {text: `<tool_calls><invoke name="bash"><parameter name="command">ls</parameter></invoke></tool_calls>`, want: ToolCalled, opts: loose},
+		"call in words":      {text: `[assistant calls read_file] {"path":"f01"}`, want: ToolCalled, opts: loose},
+		"call as JSON":       {text: `{"name": "bash", "arguments": {"command": "ls"}}`, want: ToolCalled, opts: loose},
+		"call in a wrapper":  {text: `<summary><function_calls></function_calls></summary>`, want: ToolCalled, opts: loose},
+		"a call is told":     {text: "The agent wrote <invoke> markup by mistake and was corrected.", opts: loose},
+		"no sections":        {text: "All went well.", want: Sections, opts: &GuardOptions{NoFloor: true}},
+		"a section missing":  {text: strings.Replace(goodSummary, "## Next", "Next", 1), want: Sections},
+		"numbered sections":  {text: strings.Replace(goodSummary, "## Goal", "## 1. Goal:", 1)},
+		"too short":          {text: "## Goal\na\n## State\nb\n## Done\nc\n## Failures\nd\n## Decisions\ne\n## Next\nf", want: Degenerate},
+		"no floor":           {text: "SUMMARY-1: build is green.", opts: loose},
+		"a loop":             {text: strings.Repeat("The same thing happens again.\n", 20), want: Degenerate, opts: loose},
+		"an echo":            {text: echo, req: &withEcho, want: Degenerate, opts: loose},
+		"echo of the prompt": {text: req.Instructions, want: Degenerate, opts: loose},
+		"too long":           {text: goodSummary, opts: &GuardOptions{MaxTokens: 50}, want: Inflated},
+		"no gain":            {text: goodSummary, opts: &GuardOptions{MinGain: 0.99}, want: Inflated},
+		"mostly invented":    {text: "See a/b.go c/d.go e/f.go g/h.go i/j.go k/l.go m/n.go o/p.go and src/parse/list.go.", want: Invented, opts: loose},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := c.req
+			if r == nil {
+				r = req
+			}
+			got, v, err := Guard(c.text, r, c.opts)
+			if c.want == "" {
+				require.NoError(t, err)
+				require.NotEmpty(t, got)
+				require.Equal(t, tokencount.EstimateText(got), v.Tokens)
+				require.Empty(t, v.Class)
+				again, _, err := Guard(got, r, c.opts)
+				require.NoError(t, err)
+				require.Equal(t, got, again)
+				return
+			}
+			var f *Failure
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, c.want, f.Class, f.Detail)
+			require.Equal(t, c.want, v.Class)
+			require.NotContains(t, f.Error(), "parseList", "no content in errors")
+			require.Empty(t, got)
+		})
+	}
+}
+
+func TestGuardMarksWhatIsInvented(t *testing.T) {
+	req := &Request{Items: parserStory(), Count: tokencount.EstimateText, Prior: &Ledger{Files: []File{{Path: "old/known.go", Did: "read"}}}}
+	opts := &GuardOptions{NoSections: true, NoFloor: true, MinGain: -100}
+	text := "Edited src/parse/list.go and src/parse/wrong.go on port 99441.\nlist_test.go:31 failed, src/parse/list.go:12 too; old/known.go was read with read_file."
+	got, v, err := Guard(text, req, opts)
 	require.NoError(t, err)
-	s, err := p.Collect(context.Background())
+	require.Equal(t, []string{"src/parse/wrong.go", "99441"}, v.Invented)
+	require.Equal(t, "Edited src/parse/list.go and src/parse/wrong.go on port 99441. (not in the record: src/parse/wrong.go, 99441)\n"+
+		"list_test.go:31 failed, src/parse/list.go:12 too; old/known.go was read with read_file.", got)
+	keep := *opts
+	keep.KeepInvented = true
+	got, v, err = Guard(text, req, &keep)
 	require.NoError(t, err)
-	clean, _, err := Guard(s.Text, req, nil)
-	require.NoError(t, err)
-	l := Extract(req, nil)
-	text := Compose(Composition{Narrative: clean, Ledger: l, Pointer: "[history: 3 messages, events 1-3, compaction c1]", Budget: 300, Count: req.Count})
-	require.Contains(t, text, "never touch c.go")
-	require.LessOrEqual(t, req.Count(text), 300)
-	t.Log(text)
+	require.Equal(t, text, got)
+	require.Empty(t, v.Invented)
+}
+
+func FuzzGuard(f *testing.F) {
+	f.Add(goodSummary)
+	for _, s := range hostileShapes(f) {
+		f.Add(s.Text)
+	}
+	req := &Request{Items: parserStory(), Count: tokencount.EstimateText, MaxTokens: 500}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, v, err := Guard(s, req, &GuardOptions{NoSections: true, NoFloor: true, MinGain: -100})
+		if err == nil {
+			requireFramed(t, Compose(Composition{Narrative: got}), "")
+			require.LessOrEqual(t, v.Tokens, 500)
+		}
+	})
 }

@@ -118,6 +118,9 @@ type Key struct {
 	// By are the kinds of authors that mention it, as bits: 1 user, 2
 	// assistant, 4 call, 8 tool, 16 other.
 	By int `json:"by,omitempty"`
+	// Pos is how many tokens into the conversation it was mentioned last, by a
+	// rough count.
+	Pos int `json:"p,omitempty"`
 	// Last is the newest message that mentions it.
 	Last session.Seq `json:"last"`
 }

@@ -32,7 +32,11 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		}
 		x.message(it)
 	}
-	x.ledger.Facts = append(collectFacts(req.Items, o.MaxBytes*2/3), collectPlain(req.Items)...)
+	base := 0
+	if req.Prior != nil {
+		base = newestKey(req.Prior.Facts)
+	}
+	x.ledger.Facts = append(collectFacts(req.Items, base, o.MaxBytes*2/3), collectPlain(req.Items)...)
 	for _, name := range o.CarryTools {
 		if c, ok := x.carried[name]; ok {
 			x.ledger.Carried = append(x.ledger.Carried, c)

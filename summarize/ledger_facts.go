@@ -23,6 +23,7 @@ type mention struct {
 	n, calls, occ int32 // messages, messages that call with it, occurrences
 	by            uint8
 	item          int32 // the newest item that has it, from 1
+	pos           int32 // where it was mentioned last, in bytes / 4
 	call          int32 // the newest item that calls with it
 	names         int32 // occurrences as the name of an argument
 	rank          int32 // from 1 when chosen
@@ -33,23 +34,23 @@ type mention struct {
 // usefulness estimates, as a log odds, that the agent will need a literal
 // again. What the agent itself used in calls comes back most often, then what
 // is new, then what is said again and again; a token that one tool printed once
-// comes back least.
+// comes back least. age is how many tokens of conversation came after it.
 func usefulness(n, calls, occ int, by uint8, age int, size int) float64 {
-	z := -2.75 + 0.15*math.Log(float64(n)) + 0.4*math.Log(float64(occ)/float64(n))
+	z := -1.5 + 0.1*math.Log(float64(n)) + 0.4*math.Log(float64(occ)/float64(n))
 	if by&byCall != 0 {
-		z += 0.75 + 0.55*math.Log(float64(1+calls))
+		z += 0.85 + 0.55*math.Log(float64(1+calls))
 	}
 	if by&byAssistant != 0 {
-		z += 0.2
+		z += 0.3
 	}
 	if by&byUser != 0 {
 		z += 0.4
 	}
 	if by == byTool && n == 1 {
-		z -= 1.2
+		z -= 0.9
 	}
-	z += 1.35 * math.Exp(-float64(age)/4)
-	return z - 0.18*math.Min(float64(size), 60)/20
+	z -= 0.4 * math.Log(1+float64(max(age, 0))/200)
+	return z - 0.05*math.Min(float64(size), 60)/20
 }
 
 func odds(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
@@ -70,10 +71,12 @@ const (
 )
 
 // collectFacts reads the texts of a span and quotes a line for each literal,
-// the most useful first, within limit bytes.
-func collectFacts(items []Item, limit int) []Fact {
+// the most useful first, within limit bytes. base is the position at which the
+// span begins.
+func collectFacts(items []Item, base, limit int) []Fact {
 	stats := make(map[string]*mention, 1024)
 	var pool []mention
+	read := 0
 	for i := range items {
 		it := &items[i]
 		if skipped(it) {
@@ -82,6 +85,7 @@ func collectFacts(items []Item, limit int) []Fact {
 		n := int32(i + 1)
 		factTexts(it.Message, func(by uint8, text string) {
 			eachLine(text, func(line string) {
+				read += len(line) + 1
 				for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
 					if by == byCall && a == 0 {
 						continue // the tool's name
@@ -96,6 +100,7 @@ func collectFacts(items []Item, limit int) []Fact {
 						stats[line[a:b]] = s
 					}
 					s.occ++
+					s.pos = int32((read - len(line) + b) / 4)
 					if by == byCall && line[a-1] == '"' && strings.HasPrefix(line[b:], `":`) {
 						s.names++
 					}
@@ -122,7 +127,7 @@ func collectFacts(items []Item, limit int) []Fact {
 		if m.names == m.occ && m.calls < 3 {
 			continue // known from the tool's definition
 		}
-		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, len(items)-int(m.item), len(lit)))
+		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, read/4-int(m.pos), len(lit)))
 		all = append(all, ranked{lit, m})
 	}
 	byValue := func(a, b ranked) int {
@@ -171,7 +176,7 @@ func collectFacts(items []Item, limit int) []Fact {
 				continue
 			}
 			covered[lit] = true
-			f.Keys = append(f.Keys, Key{Text: lit, Count: int(m.n), Calls: int(m.calls), Times: int(m.occ), By: int(m.by), Last: items[m.item-1].Seq})
+			f.Keys = append(f.Keys, Key{Text: lit, Count: int(m.n), Calls: int(m.calls), Times: int(m.occ), By: int(m.by), Pos: base + int(m.pos), Last: items[m.item-1].Seq})
 			size += len(lit) + 40
 		}
 		if limit -= size; limit < 0 {
@@ -195,6 +200,9 @@ func bestSnippets(snips []snippet, stats map[string]*mention, line string, item 
 		m := stats[line[a:b]]
 		if m == nil || m.rank == 0 {
 			continue
+		}
+		if !made && by == byTool && orders.in(line) {
+			return snips // quoted only if nothing else shows it: reachable by recall
 		}
 		if !made || b > hi {
 			lo, hi = around(line, a, b, snippetPad)

@@ -51,7 +51,7 @@ func mergeFacts(old, newer []Fact) []Fact {
 				n.Count, n.Calls, n.Times = n.Count+k.Count, n.Calls+k.Calls, n.Times+k.Times
 			}
 			n.By |= k.By
-			n.Last = max(n.Last, k.Last)
+			n.Last, n.Pos = max(n.Last, k.Last), max(n.Pos, k.Pos)
 		}
 		if len(keep) > 0 {
 			f.Keys = keep
@@ -62,7 +62,7 @@ func mergeFacts(old, newer []Fact) []Fact {
 	value := func(f Fact) float64 {
 		best := math.Inf(-1)
 		for _, k := range f.Keys {
-			best = max(best, k.useful(int(newest)))
+			best = max(best, k.useful(newest))
 		}
 		return best
 	}
@@ -83,17 +83,18 @@ func mergeFacts(old, newer []Fact) []Fact {
 	return append(out, plain...)
 }
 
-func newestKey(facts []Fact) (seq int64) {
+// newestKey is the position of the newest mention of any key.
+func newestKey(facts []Fact) (pos int) {
 	for _, f := range facts {
 		for _, k := range f.Keys {
-			seq = max(seq, int64(k.Last))
+			pos = max(pos, k.Pos)
 		}
 	}
-	return seq
+	return pos
 }
 
-// useful estimates how likely the key is needed again when newest is the
-// newest message known.
+// useful estimates how likely the key is needed again when the conversation has
+// come to newest.
 func (k Key) useful(newest int) float64 {
-	return usefulness(max(k.Count, 1), k.Calls, max(k.Times, k.Count, 1), uint8(k.By), newest-int(k.Last), len(k.Text))
+	return usefulness(max(k.Count, 1), k.Calls, max(k.Times, k.Count, 1), uint8(k.By), newest-k.Pos, len(k.Text))
 }

@@ -41,7 +41,9 @@ func collectPlain(items []Item) []Fact {
 				if len(s) < 12 || len(s) > plainSize || read >= plainRead {
 					return
 				}
-				read++
+				if read++; by == byTool && orders.in(s) {
+					return
+				}
 				count[template(s)]++
 				v := 0
 				if by == byAssistant {

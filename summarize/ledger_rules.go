@@ -10,6 +10,12 @@ var ruleWords = newLexicon(
 	"никогда|всегда|нельзя|должен|должна|нужно|не надо",
 	"必须|不要|禁止|务必|只能|记住|不能|应该|别|必ず|しないで|ください|べき|반드시|하지 마|하지마|يجب|دائما|لا ت")
 
+// orders are words by which tool output talks to the reader of a transcript.
+// Such lines are not quoted as facts.
+var orders = newLexicon(
+	"ignore all|ignore previous|ignore the above|ignore any|ignore your|disregard|override|new instructions|your instructions|you must now|you are now|when you summarize|when summarizing|in your summary",
+	"忽略之前|忽略以上|忽略所有|无视|以前の指示|игнорируй")
+
 // isRule reports whether a text states a constraint, a decision or a
 // correction.
 func isRule(s string) bool { return ruleWords.in(head(s, 4000)) }
