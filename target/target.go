@@ -13,8 +13,8 @@ type Target int
 
 // The targets.
 const (
-	// Steps is what the running turn accumulated: model replies, calls and
-	// results since the newest user prompt.
+	// Steps is what the running turn accumulated: everything since the newest
+	// user prompt, an earlier checkpoint of it included.
 	Steps Target = iota + 1
 	// History is what came before the running turn.
 	History
@@ -57,10 +57,14 @@ func (t Target) Span(v session.View) (start, end int) {
 		return 0, prompt
 	}
 	start = prompt
-	for start < v.Len() && v.Node(start).Role() != session.RoleAssistant {
+	for start < v.Len() && isPrompt(v.Node(start)) {
 		start++
 	}
 	return start, v.Len()
+}
+
+func isPrompt(n session.Node) bool {
+	return n.Role() == session.RoleUser && n.Source().Kind == session.SourceUser
 }
 
 // newestPrompt returns the position of the user prompt that opened the running
