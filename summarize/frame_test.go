@@ -58,7 +58,7 @@ func carelessly(s string) string {
 var (
 	seenFrame = regexp.MustCompile(`\[\s*/?\s*(?:end\s+(?:of\s+)?)?checkpoint`)
 	seenTag   = regexp.MustCompile(`<\s*/?\s*(?:summary|analysis|summary_request|thinking|think|system|system-reminder|user|assistant|conversation|tool_calls|invoke|function_calls|tool_result|state_snapshot|user_message)(?:[\s>/=]|$)`)
-	seenToken = regexp.MustCompile(`<\s*\|\s*[a-z_]|<<sys>>|<start_of_turn>|\[/?inst\]|<!--|<!\[cdata\[`)
+	seenToken = regexp.MustCompile(`<[ \t]*\|[ \t]*[a-z_]|<<sys>>|<start_of_turn>|\[/?inst\]|<!--|<!\[cdata\[`)
 	seenPoint = regexp.MustCompile(`\[\s*history:`)
 	endMark   = regexp.MustCompile(`^\[checkpoint ([0-9a-f]{6}): [^\n]*\]\n(?s:(?:.*\n)?)\[end of checkpoint ([0-9a-f]{6})\]$`)
 )
