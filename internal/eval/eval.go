@@ -30,8 +30,6 @@ func Text(m *session.Message) string { return text(m, true) }
 // the tools.
 func said(m *session.Message) string { return text(m, false) }
 
-var argText = func(s string) string { return s }
-
 func text(m *session.Message, names bool) string {
 	var b strings.Builder
 	add := func(s string) {
@@ -49,9 +47,9 @@ func text(m *session.Message, names bool) string {
 			add(p.Text)
 		case session.ToolCall:
 			if names {
-				add(p.Name + " " + argText(p.Arguments))
+				add(p.Name + " " + p.Arguments)
 			} else {
-				add(argText(p.Arguments))
+				add(p.Arguments)
 			}
 		case session.ToolResult:
 			add(session.TextOf(p.Parts))
