@@ -131,6 +131,9 @@ type NowOptions struct {
 	Keep []session.Seq
 	// Target limits the span; zero means everything before the tail.
 	Target target.Target
+	// Turns is how many more requests of the session are expected, for a plan
+	// to say whether it pays off; 0 means 10.
+	Turns int
 }
 
 // Manual is an optional ability of a [Service].
@@ -281,4 +284,37 @@ type Plan struct {
 	// Target is the label of the target; empty means everything before the
 	// tail.
 	Target string `json:"target,omitempty"`
+	// Head and Tail are the edges of the span.
+	Head Edge `json:"head"`
+	Tail Edge `json:"tail"`
+	// Prompt and Completion are the tokens of all calls, at most, Price is what
+	// they cost in dollars; 0 when the price is unknown.
+	Prompt     int     `json:"prompt"`
+	Completion int     `json:"completion"`
+	Price      float64 `json:"price,omitempty"`
+	// Saved is how many tokens every later request has less, Rewrite how many
+	// tokens the next one has that the provider's cache does not know any more.
+	Saved   int `json:"saved"`
+	Rewrite int `json:"rewrite"`
+	// BreakEven is after how many requests calls and rewrite are paid for, -1
+	// when they never are; PaysOff compares it with Turns, those that are
+	// expected.
+	BreakEven int  `json:"break_even"`
+	Turns     int  `json:"turns"`
+	PaysOff   bool `json:"pays_off"`
+}
+
+// Edge says what stands at one edge of a span. Messages with the same call on
+// both sides would be separated; that is why the edge lies where it lies.
+type Edge struct {
+	// Inside and Outside are the messages next to the edge; [session.NoSeq]
+	// where there is none.
+	Inside  session.Seq `json:"inside"`
+	Outside session.Seq `json:"outside"`
+	// InsideCalls and OutsideCalls are the calls of the units that they belong
+	// to.
+	InsideCalls  []string `json:"inside_calls,omitempty"`
+	OutsideCalls []string `json:"outside_calls,omitempty"`
+	// Pinned are those of the two that are pinned.
+	Pinned []session.Seq `json:"pinned,omitempty"`
 }

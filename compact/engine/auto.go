@@ -29,6 +29,9 @@ func (e *Engine) consider(ctx context.Context, agent compact.Agent, d decision, 
 	if d.trigger == compact.Pressure && d.tokens < d.threshold {
 		return fail(compact.BelowThreshold, "%d tokens are below the threshold of %d", d.tokens, d.threshold)
 	}
+	if err := e.settled(ctx, s); err != nil {
+		return err
+	}
 	if err := e.free(s); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type behind struct {
 
 type behindRun struct {
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel func()
 	done   chan struct{} // closed when the goroutine is over
 	a      *attempt
 	c      *checkpoint // nil when it failed; read after done
@@ -81,7 +81,9 @@ func (e *Engine) StartBackground(ctx context.Context, agent compact.Agent) (bool
 		return false, err
 	}
 	r := &behindRun{a: a, done: make(chan struct{})}
-	r.ctx, r.cancel = context.WithCancel(ctx)
+	inner, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(ctx, func() { b.abandon(r) })
+	r.ctx, r.cancel = inner, func() { stop(); cancel() }
 	b.run = r
 	b.has.Store(true)
 	go func() {
@@ -90,11 +92,36 @@ func (e *Engine) StartBackground(ctx context.Context, agent compact.Agent) (bool
 		if err != nil {
 			_ = a.end(r.ctx, err) // the failure is in the log
 			a.release()
+			r.cancel()
 			return
 		}
 		r.c = c
 	}()
 	return true, nil
+}
+
+// abandon ends a run whose context is over, so that a summary that nobody will
+// ask for does not hold the lease.
+func (b *behind) abandon(r *behindRun) {
+	<-r.done
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.run != r {
+		return
+	}
+	b.drop(r, cancelled(r.ctx))
+}
+
+// drop ends the run without a commit. b.mu is held, and the run is over.
+func (b *behind) drop(r *behindRun, cause error) {
+	b.run = nil
+	b.has.Store(false)
+	r.cancel()
+	if r.c == nil {
+		return
+	}
+	_ = r.a.end(context.WithoutCancel(r.ctx), cause)
+	r.a.release()
 }
 
 // WaitBackground implements [compact.Background]. A summary that is ready is
@@ -126,8 +153,9 @@ func (e *Engine) StaleBackground(agent compact.Agent) int {
 
 // applyBackground commits a background summary that is ready. It returns nil
 // when there is none, or when it was stale. busy is true while one is being
-// made.
-func (e *Engine) applyBackground(ctx context.Context, agent compact.Agent, interrupt bool) (r *compact.Result, busy bool, err error) {
+// made; interrupt gives that up. A summary of a span that is in the way is
+// discarded; inTheWay may be nil.
+func (e *Engine) applyBackground(ctx context.Context, agent compact.Agent, interrupt bool, inTheWay func(span) bool) (r *compact.Result, busy bool, err error) {
 	b := e.behind(agent.Session)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,17 +170,19 @@ func (e *Engine) applyBackground(ctx context.Context, agent compact.Agent, inter
 		run.cancel()
 		<-run.done
 	}
+	if cause := cancelled(run.ctx); cause != nil || run.c == nil {
+		b.drop(run, cause)
+		return nil, false, nil
+	}
+	if inTheWay != nil && inTheWay(run.a.span) {
+		b.drop(run, fail(compact.Changed, "somebody compacts a part of the span"))
+		b.stale++
+		return nil, false, nil
+	}
 	b.run = nil
 	b.has.Store(false)
 	defer run.cancel()
-	if run.c == nil {
-		return nil, false, nil
-	}
 	defer run.a.release()
-	if cause := context.Cause(run.ctx); cause != nil {
-		_ = run.a.end(ctx, &compact.Error{Code: compact.Cancelled, Node: session.NoSeq, Err: cause})
-		return nil, false, nil
-	}
 	res, err := run.a.commit(ctx, run.c)
 	if err == nil {
 		return res, false, nil

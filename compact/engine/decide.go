@@ -129,8 +129,8 @@ const trifle = 0.02
 // held says why an automatic attempt may not start now, going by the log: the
 // breaker is open, it cools down, or nothing has grown since the last one.
 func (e *Engine) held(h compact.History, v session.View, threshold int) error {
-	last := h.Last()
-	if last == nil || !last.Start.Trigger.Auto() || last.Committed() {
+	last := lastAutomatic(h)
+	if last == nil || last.Committed() {
 		return nil
 	}
 	grown := v.SurfaceTokens() + v.EnvelopeTokens() - last.End.Before
@@ -160,6 +160,18 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 		return fail(compact.BreakerOpen, "%d automatic attempts failed in a row, the last with %q; the next try is in %s", failures, string(last.End.Code), (wait - since).Round(time.Second))
 	}
 	return fail(compact.BreakerOpen, "the last automatic attempt failed with %q; the next try is in %s", string(last.End.Code), (wait - since).Round(time.Second))
+}
+
+// lastAutomatic returns the newest attempt that has ended and tells something of
+// automatic ones: one of them, or any that was committed. Somebody who tries by
+// hand and fails does not set the bounds of automatic attempts back.
+func lastAutomatic(h compact.History) *compact.Attempt {
+	for i := len(h.Attempts) - 1; i >= 0; i-- {
+		if a := &h.Attempts[i]; a.End != nil && (a.Committed() || a.Start.Trigger.Auto()) {
+			return a
+		}
+	}
+	return nil
 }
 
 func endTime(v session.View, a *compact.Attempt) time.Time {

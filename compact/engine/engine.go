@@ -84,14 +84,18 @@ func (e *Engine) Consider(ctx context.Context, agent compact.Agent, trigger comp
 		return &compact.Outcome{Code: compact.AutoOff, Reason: "automatic compaction is switched off",
 			Tokens: Estimate(v), After: Estimate(v), GenerationBefore: v.Generation(), GenerationAfter: v.Generation()}, nil
 	}
-	ready, busy, err := e.applyBackground(ctx, agent, trigger == compact.ContextOverflow)
+	ready, busy, err := e.applyBackground(ctx, agent, trigger == compact.ContextOverflow, nil)
 	if err != nil {
 		return nil, err
 	}
 	if ready != nil {
-		v := agent.Session.View()
-		return &compact.Outcome{Result: ready, Tokens: ready.Before, After: Estimate(v), RetryUseful: true,
-			GenerationBefore: ready.GenerationBefore, GenerationAfter: v.Generation()}, nil
+		d, _ := e.decide(agent, compact.ContextOverflow) // it needs no window
+		p := d.policy.threshold(d.window)
+		if trigger == compact.ContextOverflow {
+			p = 0
+		}
+		return &compact.Outcome{Result: ready, Tokens: d.reported(ready.Before), After: d.tokens, Threshold: p, Window: d.window,
+			RetryUseful: true, GenerationBefore: ready.GenerationBefore, GenerationAfter: d.view.Generation()}, nil
 	}
 	d, err := e.decide(agent, trigger)
 	if err != nil {
@@ -142,8 +146,17 @@ func (e *Engine) CompactRegion(ctx context.Context, agent compact.Agent, start, 
 	if agent.Session == nil {
 		return nil, errors.New("compaction: agent has no session")
 	}
-	if _, _, err := e.applyBackground(ctx, agent, false); err != nil {
+	if err := cancelled(ctx); err != nil {
 		return nil, err
+	}
+	if e.behind(agent.Session).has.Load() {
+		asked, err := region(agent.Session, agent.Session.View(), start, end)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := e.applyBackground(ctx, agent, false, asked.overlaps); err != nil {
+			return nil, err
+		}
 	}
 	return e.attempt(ctx, agent, job{trigger: compact.Region, choose: func(v session.View) (span, error) {
 		return region(agent.Session, v, start, end)
@@ -158,11 +171,18 @@ func (e *Engine) CompactNow(ctx context.Context, agent compact.Agent, opts *comp
 	if opts == nil {
 		opts = new(compact.NowOptions)
 	}
-	if _, _, err := e.applyBackground(ctx, agent, false); err != nil {
+	if err := cancelled(ctx); err != nil {
 		return nil, err
 	}
-	j := e.now(agent, *opts)
-	return e.attempt(ctx, agent, j)
+	ready, _, err := e.applyBackground(ctx, agent, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.attempt(ctx, agent, e.now(agent, *opts))
+	if ready != nil && errors.Is(err, compact.NothingToCompact) {
+		return ready, nil // what was ready was all there was to do
+	}
+	return r, err
 }
 
 // now is the job of a compaction by hand.

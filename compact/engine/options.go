@@ -170,6 +170,10 @@ type Prune struct {
 	// Never names tools whose results are never touched, First those whose go
 	// first.
 	Never, First []string
+	// Offload names tools whose oversized results are stored by
+	// [Options.Offload] and shortened when they are appended with
+	// [Engine.Append].
+	Offload []string
 }
 
 func (p Prune) withDefaults() Prune {
@@ -207,10 +211,14 @@ type Options struct {
 	// LiveNotes returns the host's present state in sentences; it is shown
 	// with the checkpoint and wins over what old messages say. Nil means none.
 	LiveNotes func(ctx context.Context, agent compact.Agent) []string
-	// Offload stores the folded text of a compaction and returns the name under
-	// which it can be found, which the checkpoint shows. Nil means none. An
-	// error is logged, and then no name is shown.
+	// Offload stores the folded text of a compaction, or a tool result that is
+	// shortened when it is appended, and returns the name under which it can be
+	// found, which the surface shows. Nil means none. An error is logged, and
+	// then no name is shown.
 	Offload func(ctx context.Context, id string, text []byte) (name string, err error)
+	// Prices tells what a route costs, for plans. Nil knows none; plans then
+	// reckon with the usual ratios and name no price.
+	Prices func(provider, model string) (Price, bool)
 	// Lifecycle tells observers and preservers of every compaction; nil tells
 	// nobody. Pruning has no summarizer and is not told.
 	Lifecycle *lifecycle.Dispatcher[lifecycle.Call, lifecycle.Checkpoint]
@@ -271,6 +279,9 @@ func (o Options) withDefaults() (Options, error) {
 			return o, err
 		}
 		o.Redactor = r
+	}
+	if len(o.Prune.Offload) > 0 && o.Offload == nil {
+		return o, errors.New("Prune.Offload names tools, but there is no Offload that stores anything")
 	}
 	if o.MaxFailures < 0 {
 		return o, fmt.Errorf("MaxFailures is %d, want 0 or more", o.MaxFailures)

@@ -41,6 +41,9 @@ func (e *Engine) Plan(ctx context.Context, agent compact.Agent, opts *compact.No
 		Calls: summarize.PlanCalls(e.summarizer, req, &e.opts.Run), Summarizer: e.summarizer.Name(),
 		Instructions: opts.Instructions, Target: label(opts.Target),
 	}
+	x := toolpairing.Of(v)
+	p.Head, p.Tail = edgeAt(x, sp.start, sp.start), edgeAt(x, sp.end-1, sp.end)
+	e.costs(p, v, sp, req, opts.Turns)
 	return p, nil
 }
 

@@ -76,6 +76,20 @@ func (e *Engine) free(s *session.Session) error {
 	return nil
 }
 
+// settled reads what another process wrote when the session is busy by what this
+// one knows: that attempt may have ended long ago.
+func (e *Engine) settled(ctx context.Context, s *session.Session) error {
+	h := compact.HistoryOf(s)
+	open := h.Open()
+	if open == nil || open.Start.Holder.PID == self().PID && open.Start.Holder.Host == self().Host || !alive(open.Start.Holder, e.opts.Now()) {
+		return nil
+	}
+	if err := s.Refresh(ctx); err != nil {
+		return storeError(ctx, compact.PersistenceFailed, err)
+	}
+	return nil
+}
+
 // results yields the positions of the tool results before end, oldest first,
 // those of tools in First before the others, without pinned ones and those of
 // tools in Never.
@@ -276,18 +290,21 @@ func (e *Engine) shorten(s *session.Session, v session.View, i, head, tail int) 
 	if err != nil {
 		return shortened{}, false, err
 	}
-	origin := n.Seq
-	if n.IsReplacement() { // point to the original, not to a shortened form
-		if run, _, err := v.Run(n.Seq); err == nil && len(run) == 1 {
-			origin = run[0]
-		}
-	}
+	origin, m := original(v, n, m) // also of what was shortened before
 	pointer := compact.Pointer{Start: origin, End: origin, Count: 1}.String()
+	out, ok := e.shortForm(s, m, int(n.Tokens), head, tail, pointer)
+	out.seq = n.Seq
+	return out, ok, nil
+}
+
+// shortForm makes the short form of a tool result with the pointer to what is
+// left out. ok is false when it has not less than so many tokens.
+func (e *Engine) shortForm(s *session.Session, m *session.Message, tokens, head, tail int, pointer string) (short shortened, ok bool) {
 	c := m.Clone()
 	c.Origin = nil
 	c.Source.Plugin, c.Source.Form = compact.Plugin, compact.FormPruned
 	bytes := len(m.Text())
-	perToken := float64(bytes) / float64(max(int(n.Tokens), 1))
+	perToken := float64(bytes) / float64(max(s.Pricer().Price(m), 1))
 	for k, p := range c.Parts {
 		r, ok := p.(session.ToolResult)
 		if !ok {
@@ -311,8 +328,8 @@ func (e *Engine) shorten(s *session.Session, v session.View, i, head, tail int) 
 		r.Parts = parts
 		c.Parts[k] = r
 	}
-	out := shortened{seq: n.Seq, message: *c, before: int(n.Tokens), after: s.Pricer().Price(c)}
-	return out, out.after < out.before, nil
+	out := shortened{message: *c, before: tokens, after: s.Pricer().Price(c)}
+	return out, out.after < out.before
 }
 
 // clip keeps about head bytes of the beginning and tail bytes of the end of a

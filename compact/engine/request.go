@@ -53,7 +53,7 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		it.Narrative, _ = a.e.opts.Redactor.Redact(it.Narrative)
 		req.Items = append(req.Items, it)
 		orig := it
-		orig.Message = original(v, n, m)
+		_, orig.Message = original(v, n, m)
 		originals = append(originals, orig)
 	}
 	budget := a.budget()
@@ -122,27 +122,26 @@ func recorded(v session.View, h compact.History, n session.Node, m *session.Mess
 	})
 }
 
-// original returns the message that a pruned one stands for, and m for any
-// other.
-func original(v session.View, n session.Node, m *session.Message) *session.Message {
+// original returns the message that a pruned one stands for, with its seq; any
+// other is its own.
+func original(v session.View, n session.Node, m *session.Message) (session.Seq, *session.Message) {
 	seq := n.Seq
 	for m.Source.Form == compact.FormPruned {
 		run, _, err := v.Run(seq)
 		if err != nil || len(run) != 1 {
-			return m
+			break
 		}
-		seq = run[0]
-		ev, err := v.Event(seq)
+		ev, err := v.Event(run[0])
 		if err != nil {
-			return m
+			break
 		}
 		orig, err := ev.Message()
 		if err != nil {
-			return m
+			break
 		}
-		m = orig
+		seq, m = run[0], orig
 	}
-	return m
+	return seq, m
 }
 
 // redactLedger replaces secrets in everything that the ledger quotes.

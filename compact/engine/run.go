@@ -65,6 +65,9 @@ func (e *Engine) begin(ctx context.Context, agent compact.Agent, j job) (*attemp
 	if err := cancelled(ctx); err != nil {
 		return nil, err
 	}
+	if err := e.settled(ctx, agent.Session); err != nil {
+		return nil, err
+	}
 	a := &attempt{e: e, agent: agent, job: j, id: e.opts.NewID(), began: e.opts.Now()}
 	holder, release := hold(a.began, e.opts.LeaseTTL)
 	seqs, err := agent.Session.Update(ctx, func(v session.View) ([]session.Body, error) {
@@ -165,6 +168,9 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	run := e.opts.Run
 	if run.Now == nil {
 		run.Now = e.opts.Now
+	}
+	if h := compact.HistoryOf(a.agent.Session); a.trigger.Auto() && h.Failures() > 0 {
+		run.Attempts = 1 // it is a probe
 	}
 	if err := a.beforeRequest(ctx, req, &run); err != nil {
 		return nil, err

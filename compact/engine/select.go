@@ -26,6 +26,17 @@ func (s span) edges() compact.Span {
 	return compact.Span{Start: s.seqs[0], End: s.seqs[len(s.seqs)-1]}
 }
 
+// overlaps reports whether a message is in both spans.
+func (s span) overlaps(o span) bool {
+	in := setOf(s.seqs)
+	for _, q := range o.seqs {
+		if in[q] {
+			return true
+		}
+	}
+	return false
+}
+
 // gone returns the seqs that the checkpoint replaces, in order.
 func (s span) gone() []session.Seq {
 	keep := setOf(s.keep)
