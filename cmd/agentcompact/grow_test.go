@@ -220,3 +220,40 @@ func TestAppearedMeanwhile(t *testing.T) {
 	require.Equal(t, was, contents(t, filepath.Dir(path)))
 	require.Empty(t, out.Out)
 }
+
+// TestLastMoment: the file grows when the log is in place already.
+func TestLastMoment(t *testing.T) {
+	path, _, in, out := growing(t)
+	dir := filepath.Dir(path)
+	grow(t, path)
+	was := contents(t, dir)
+	tmpSide, err := in.writeSidecar(t.Context(), sidecarPath(path, 0), nil)
+	require.NoError(t, err)
+	p := &placing{}
+	require.ErrorContains(t, in.replace(p, path, sidecarPath(path, 0), tmpSide, tmpSide, out), "at the last moment: nothing was replaced; run it again")
+	p.undo()
+	require.Equal(t, was, contents(t, dir))
+}
+
+// TestShadowedOfPruned: a format is told of every message that a checkpoint
+// replaces, those included that were shortened before.
+func TestShadowedOfPruned(t *testing.T) {
+	s, err := testdata.Find("claude-code/orphan-result.jsonl")
+	require.NoError(t, err)
+	in := loaded(t, s.File(), 1)
+	f := compactFlags{window: counted(in.session.View()) / 6}
+	e, err := f.engine(in.session.View(), 0)
+	require.NoError(t, err)
+	var out compacted
+	require.NoError(t, f.run(t.Context(), e, compact.Agent{Session: in.session}, false, &out))
+	require.Positive(t, out.Pruned)
+	items, err := in.items()
+	require.NoError(t, err)
+	for _, it := range items {
+		if it.Compaction != nil {
+			require.Len(t, it.Compaction.Shadowed, out.Shadowed)
+			return
+		}
+	}
+	require.Fail(t, "no checkpoint")
+}

@@ -44,7 +44,6 @@ func usage(format string, args ...any) error {
 }
 
 func main() {
-	ignoreLimits()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{stdout: os.Stdout, stderr: os.Stderr, progress: term.IsTerminal(int(os.Stderr.Fd()))}
 	code := a.run(ctx, os.Args[1:])
