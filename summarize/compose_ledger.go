@@ -192,7 +192,7 @@ func (l *layout) clipQuote(q Quote, budget int) string {
 	keep := make([]bool, len(lines))
 	left := budget - l.count(userLines(q.Seq, "")) - 4
 	take := func(i int) {
-		if keep[i] || strings.TrimSpace(lines[i]) == "" {
+		if t := strings.TrimSpace(lines[i]); keep[i] || t == "" || t == "…" {
 			return
 		}
 		if cost := l.count("> "+lines[i]) + 2; cost <= left {
@@ -201,6 +201,12 @@ func (l *layout) clipQuote(q Quote, budget int) string {
 		}
 	}
 	first := left
+	// The beginning says what is wanted: a first line that is too long is cut.
+	if l.count("> "+lines[0])+2 > first*2/3 {
+		if lines[0] = l.prefix(lines[0], first*2/3); lines[0] == "" {
+			return ""
+		}
+	}
 	for i := 0; i < len(lines) && left > first*2/3; i++ {
 		take(i)
 	}
@@ -212,8 +218,8 @@ func (l *layout) clipQuote(q Quote, budget int) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		take(i)
 	}
-	if !slices.Contains(keep, true) { // one long line
-		return l.clipLine(q.Seq, q.Text, budget)
+	if !slices.Contains(keep, true) {
+		return ""
 	}
 	var out []string
 	gap := false
@@ -229,18 +235,19 @@ func (l *layout) clipQuote(q Quote, budget int) string {
 		out = append(out, line)
 	}
 	text := strings.Join(out, "\n")
-	if gap {
+	if gap && !strings.HasSuffix(text, "…") {
 		text += " …"
 	}
 	return userLines(q.Seq, text)
 }
 
-// clipLine quotes the start of a text.
-func (l *layout) clipLine(seq session.Seq, text string, budget int) string {
-	lo, hi := 0, len(text)
+// prefix cuts a line at a word so that it has at most n tokens as a quote;
+// empty when that is too little to say anything.
+func (l *layout) prefix(line string, n int) string {
+	lo, hi := 0, len(line)
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
-		if l.count(userLines(seq, head(text, mid)+" …")) < budget {
+		if l.count("> "+head(line, mid)+" …")+2 <= n {
 			lo = mid
 		} else {
 			hi = mid - 1
@@ -249,11 +256,11 @@ func (l *layout) clipLine(seq session.Seq, text string, budget int) string {
 	if lo < 12 {
 		return ""
 	}
-	cut := head(text, lo)
+	cut := head(line, lo)
 	if i := strings.LastIndexByte(cut, ' '); i > len(cut)/2 {
 		cut = cut[:i]
 	}
-	return userLines(seq, cut+" …")
+	return cut + " …"
 }
 
 // userOrder returns the indexes of quotes in the order of their worth: the

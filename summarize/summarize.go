@@ -145,3 +145,11 @@ type Windowed interface {
 	// reply included; 0 means that any span fits.
 	Window() int
 }
+
+// Sharing is an optional ability of a [Summarizer]: it says how much of a
+// checkpoint its narrative is worth.
+type Sharing interface {
+	// NarrativeShare returns the part of a checkpoint's budget that the
+	// narrative should have, above 0 and below 1; the ledger has the rest.
+	NarrativeShare() float64
+}

@@ -30,6 +30,9 @@ type compactFlags struct {
 	baseURL      string
 	keyEnv       string
 	fallback     bool
+	keep, pin    []int64
+	plan         string
+	planned      *compact.Plan // what the file of plan says
 }
 
 // sizeInfo is the size of a conversation in the command's JSON.
@@ -89,10 +92,15 @@ may be running.`,
   agentcompact compact --window 128000 -o short.jsonl session.jsonl
   agentcompact compact --ratio 0.1 --instructions "keep the API decisions" session.json
   agentcompact compact --start 12 --end 88 session.jsonl
+  agentcompact compact --pin 3 --keep 17,18 session.jsonl
+  agentcompact plan --save plan.json session.jsonl && agentcompact compact --plan plan.json session.jsonl
   agentcompact compact --model gpt-5-mini --base-url http://localhost:8080/v1 session.jsonl`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if err := f.readPlan(cmd); err != nil {
 				return err
 			}
 			return a.compact(cmd.Context(), args[0], &f, cmd.Flags().Changed("start"))
@@ -112,6 +120,9 @@ may be running.`,
 	fl.StringVar(&f.model, "model", "", "write the summary with this `MODEL` of an OpenAI-compatible endpoint")
 	fl.StringVar(&f.baseURL, "base-url", "", "`URL` of the endpoint (default that of OpenAI)")
 	fl.StringVar(&f.keyEnv, "key-env", "OPENAI_API_KEY", "environment `VARIABLE` that holds the key")
+	fl.Int64SliceVar(&f.keep, "keep", nil, "messages that stay visible this time, by `SEQ`, with commas between")
+	fl.Int64SliceVar(&f.pin, "pin", nil, "messages that are pinned first and stay visible from now on, by `SEQ`, with commas between")
+	fl.StringVar(&f.plan, "plan", "", "carry out the plan in `FILE` that plan --save wrote, or refuse because the session has changed")
 	fl.BoolVar(&f.fallback, "fallback", false, "with --model: use the embedded summarizer when the model fails")
 	return cmd
 }
@@ -137,8 +148,10 @@ func (f *compactFlags) check(cmd *cobra.Command) error {
 		return usage("--conversation counts from 1")
 	case f.model == "" && (set("base-url") || set("key-env") || f.fallback):
 		return usage("--base-url, --key-env and --fallback go with --model")
-	case set("window") && !f.force && (set("target") || set("instructions")):
-		return usage("--target and --instructions are for compactions by hand: add --force or leave --window out")
+	case set("window") && !f.force && (set("target") || set("instructions") || set("keep")):
+		return usage("--target, --instructions and --keep are for compactions by hand: add --force or leave --window out")
+	case set("start") && (set("keep") || set("instructions")):
+		return usage("--keep and --instructions do not go with --start and --end; --pin does")
 	}
 	if f.target != "" {
 		if _, err := target.Parse(f.target); err != nil {
@@ -149,31 +162,20 @@ func (f *compactFlags) check(cmd *cobra.Command) error {
 }
 
 func (a *app) compact(ctx context.Context, path string, f *compactFlags, region bool) error {
-	a.status("reading " + path)
-	in, err := load(ctx, path, f.conversation, f.out == "" || sameFile(f.out, path))
-	a.status("")
+	ed, err := a.begin(ctx, path, f.conversation, f.out)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.session.Close() }()
-	place := path
-	var own *ownCopy
-	if in.file != nil || f.out != "" && !sameFile(f.out, path) {
-		if place, err = in.outPath(f.out); err != nil {
-			return err
-		}
-	}
-	if in.file == nil && place != path {
-		if own, err = in.copyOwn(ctx, place); err != nil {
-			return err
-		}
-		defer own.drop()
-	}
+	defer ed.close()
+	in := ed.in
 	before := in.session.View()
 	out := &compacted{Format: in.format(), Before: sizeOf(before), After: sizeOf(before), Problems: problems(before), Notes: in.notes}
 	e, err := f.engine(before, out.outside(in, f.window))
 	if err != nil {
 		return err
+	}
+	if err := pin(ctx, in.session, seqsOf(f.pin), false); err != nil {
+		return fmt.Errorf("%s: --pin: %w", path, err)
 	}
 	err = f.run(a.withProgress(ctx), e, compact.Agent{Session: in.session}, region, out)
 	a.status("")
@@ -189,17 +191,7 @@ func (a *app) compact(ctx context.Context, path string, f *compactFlags, region 
 		return fmt.Errorf("%s: %w%s", path, err, advice(ce))
 	}
 	out.After = sizeOf(in.session.View())
-	switch {
-	case in.file != nil:
-		a.status("writing " + place)
-		err = in.write(ctx, place, out)
-		a.status("")
-	case own != nil:
-		err = own.place()
-		out.Out = place
-	default:
-		out.Out = place
-	}
+	err = a.finish(ctx, ed, out)
 	if err != nil {
 		return err
 	}
@@ -309,7 +301,7 @@ func (f *compactFlags) engine(v session.View, outside int) (*engine.Engine, erro
 }
 
 // tailShare is the part of a --ratio budget that the tail has.
-const tailShare = 0.5
+const tailShare = 0.2
 
 func (f *compactFlags) summarizer(o *engine.Options) (summarize.Summarizer, error) {
 	embedded := summarize.NewExtractive(nil)
@@ -331,6 +323,8 @@ func (f *compactFlags) run(ctx context.Context, e *engine.Engine, agent compact.
 	var r *compact.Result
 	var err error
 	switch {
+	case f.planned != nil:
+		r, err = e.Apply(ctx, agent, f.planned)
 	case region:
 		r, err = e.CompactRegion(ctx, agent, session.Seq(f.start), session.Seq(f.end))
 	case f.window > 0 && !f.force:
@@ -346,7 +340,7 @@ func (f *compactFlags) run(ctx context.Context, e *engine.Engine, agent compact.
 			}
 		}
 	default:
-		opts := &compact.NowOptions{Instructions: f.instructions}
+		opts := &compact.NowOptions{Instructions: f.instructions, Keep: seqsOf(f.keep)}
 		if f.target != "" {
 			opts.Target, _ = target.Parse(f.target) // checked
 		}

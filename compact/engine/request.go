@@ -57,7 +57,11 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		originals = append(originals, orig)
 	}
 	budget := a.budget()
-	req.MaxTokens = max(budget*narrativeShare/100, 1)
+	share := narrativeShare
+	if sh, ok := a.e.summarizer.(summarize.Sharing); ok {
+		share = sh.NarrativeShare()
+	}
+	req.MaxTokens = min(max(int(share*float64(budget)), leastNarrative), budget)
 	return req, originals, nil
 }
 
@@ -78,8 +82,12 @@ func (a *attempt) abandoned() map[session.Seq][]string {
 }
 
 // narrativeShare is the part of a checkpoint's budget that the narrative may
-// take, in percent; the ledger has the rest.
-const narrativeShare = 50
+// take where the summarizer does not say; the ledger has the rest. Less than
+// leastNarrative tokens tell nothing.
+const (
+	narrativeShare = 0.4
+	leastNarrative = 120
+)
 
 // counter prices a text in the unit of the session.
 func counter(p session.Pricer) func(string) int {
