@@ -265,7 +265,8 @@ func (in *input) items() ([]wire.Item, error) {
 			items[i].Entry = e // the same message, shorter
 			continue
 		}
-		if run, _, err := v.Run(n.Seq); err == nil && compact.IsCheckpointSource(m.Source) {
+		if run, kept, err := v.Run(n.Seq); err == nil && compact.IsCheckpointSource(m.Source) {
+			run = slices.DeleteFunc(slices.Clone(run), func(q session.Seq) bool { return slices.Contains(kept, q) })
 			items[i].Compaction = in.compaction(v, h, n.Seq, run)
 		}
 	}
