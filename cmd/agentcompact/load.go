@@ -48,6 +48,9 @@ type input struct {
 	// file, with what came after; 0 when nothing.
 	reported int
 	notes    []string
+	// mark is what the next free name beside the file has before its
+	// extension; empty means ".compact".
+	mark string
 }
 
 func (in *input) format() string {
@@ -267,7 +270,7 @@ func (in *input) items() ([]wire.Item, error) {
 		}
 		if run, kept, err := v.Run(n.Seq); err == nil && compact.IsCheckpointSource(m.Source) {
 			run = slices.DeleteFunc(slices.Clone(run), func(q session.Seq) bool { return slices.Contains(kept, q) })
-			items[i].Compaction = in.compaction(v, h, n.Seq, run)
+			items[i].Compaction = in.compaction(v, h, n.Seq, m.Source.Ref, run)
 		}
 	}
 	return items, nil
@@ -312,7 +315,7 @@ func (in *input) entryOf(v session.View, q session.Seq) (int, bool) {
 	return 0, false
 }
 
-func (in *input) compaction(v session.View, h compact.History, seq session.Seq, run []session.Seq) *wire.Compaction {
+func (in *input) compaction(v session.View, h compact.History, seq session.Seq, ref string, run []session.Seq) *wire.Compaction {
 	m, _ := v.Event(seq)
 	c := &wire.Compaction{Time: m.Time}
 	for _, q := range run {
@@ -322,7 +325,7 @@ func (in *input) compaction(v session.View, h compact.History, seq session.Seq, 
 	}
 	for i := range h.Attempts {
 		a := &h.Attempts[i]
-		if a.Checkpoint != seq {
+		if a.Start.ID != ref {
 			continue
 		}
 		c.ID, c.Auto = a.Start.ID, a.Start.Trigger.Auto()

@@ -28,6 +28,8 @@ type app struct {
 	stdout, stderr io.Writer
 	// progress reports whether stderr is a terminal that long work may draw on.
 	progress bool
+	// color reports whether stdout may have colors.
+	color bool
 }
 
 // exitError carries an exit code.
@@ -45,7 +47,7 @@ func usage(format string, args ...any) error {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	a := &app{stdout: os.Stdout, stderr: os.Stderr, progress: term.IsTerminal(int(os.Stderr.Fd()))}
+	a := &app{stdout: os.Stdout, stderr: os.Stderr, progress: term.IsTerminal(int(os.Stderr.Fd())), color: colored(os.Stdout)}
 	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -100,6 +102,7 @@ Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
 		return &exitError{code: exitUsage, err: fmt.Errorf("%s: %w", cmd.CommandPath(), err)}
 	})
 	root.AddCommand(a.inspectCommand(), a.compactCommand(), a.versionCommand())
+	root.AddCommand(a.planCommand(), a.recallCommand(), a.undoCommand(), a.redoCommand(), a.pinCommand(), a.diffCommand())
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(a.helpCommand(root))
 	root.InitDefaultCompletionCmd()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,9 @@ func (in *input) nextFree() (string, error) {
 	ext := filepath.Ext(base)
 	stem := strings.TrimSuffix(base, ext)
 	for i := 1; i < 10_000; i++ {
-		mark := ".compact"
+		mark := cmp.Or(in.mark, ".compact")
 		if i > 1 {
-			mark = fmt.Sprintf(".compact-%d", i)
+			mark += fmt.Sprintf("-%d", i)
 		}
 		p := filepath.Join(dir, stem+mark+ext)
 		if free(p) && len(sidecars(p)) == 0 {
