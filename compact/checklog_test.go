@@ -239,5 +239,6 @@ func TestPointer(t *testing.T) {
 	for _, p := range []compact.Pointer{{Start: 3, End: 88, Count: 42, Compaction: "c7f3"}, {Start: 5, End: 5, Count: 1}, {Start: 0, End: 9, Count: 10}} {
 		assert.Equal(t, []compact.Pointer{p}, compact.ParsePointers("a "+p.String()+" b"))
 	}
+	assert.Equal(t, []compact.Pointer{{Start: 5, End: 5, Count: 1}}, compact.ParsePointers("head\n[12 bytes left out; history: 1 message, event 5]\ntail"))
 	assert.Empty(t, compact.ParsePointers("[history: 2 messages, events 9-3] [history: 99999999999999999999 messages, events 1-2]"))
 }

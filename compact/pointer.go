@@ -32,7 +32,8 @@ func (p Pointer) String() string {
 	return s + "]"
 }
 
-var pointerText = regexp.MustCompile(`\[history: (\d+) messages?, events? (\d+)(?:-(\d+))?(?:, compaction ([A-Za-z0-9_-]+))?\]`)
+// A short form has its pointer behind what it says of what is left out.
+var pointerText = regexp.MustCompile(`(?:\[|left out; )history: (\d+) messages?, events? (\d+)(?:-(\d+))?(?:, compaction ([A-Za-z0-9_-]+))?\]`)
 
 // ParsePointers returns the pointers in a text, in order. Text is no proof: a
 // pointer names a span, it does not grant anything.

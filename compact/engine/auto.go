@@ -156,9 +156,13 @@ func (e *Engine) shrinkTail(ctx context.Context, agent compact.Agent, threshold 
 		if err != nil {
 			return nil, err
 		}
+		from := sp.end
+		if e.opts.Prune.Off { // then it is for the newest unit alone
+			from = max(from, toolpairing.Of(v).Before(max(v.Len()-1, 0)))
+		}
 		var tailResults []int
 		for _, i := range list {
-			if i >= sp.end {
+			if i >= from {
 				tailResults = append(tailResults, i)
 			}
 		}

@@ -121,7 +121,7 @@ func (e *Engine) Consider(ctx context.Context, agent compact.Agent, trigger comp
 			out.Code, out.Reason = ce.Code, ce.Detail
 			return out, nil
 		}
-		if trigger == compact.ContextOverflow && out.RetryUseful {
+		if trigger == compact.ContextOverflow && out.RetryUseful && ce.Code != compact.Cancelled {
 			// Pruning alone made room: the request is worth another try.
 			e.opts.Logger.Warn("compaction failed after pruning", "error", err)
 			out.Code, out.Reason = ce.Code, ce.Error()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
@@ -176,6 +177,18 @@ type Prune struct {
 	Offload []string
 }
 
+func (p Prune) validate() error {
+	if p.OversizedTokens < 0 || p.HeadTokens < 0 || p.TailTokens < 0 || p.ProtectTokens < 0 {
+		return errors.New("prune: OversizedTokens, HeadTokens, TailTokens and ProtectTokens must be 0 or more")
+	}
+	for _, tool := range p.First {
+		if slices.Contains(p.Never, tool) {
+			return fmt.Errorf("prune: tool %q is in Never and in First", tool)
+		}
+	}
+	return nil
+}
+
 func (p Prune) withDefaults() Prune {
 	if p.OversizedTokens == 0 {
 		p.OversizedTokens = 2048
@@ -249,6 +262,9 @@ type Options struct {
 
 func (o Options) withDefaults() (Options, error) {
 	if err := o.Policy.validate(); err != nil {
+		return o, err
+	}
+	if err := o.Prune.validate(); err != nil {
 		return o, err
 	}
 	o.Policy = o.Policy.withDefaults()
