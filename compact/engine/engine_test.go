@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/compacttest"
@@ -19,8 +18,6 @@ import (
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // stub is a summarizer that does what a test says.
 type stub struct {
