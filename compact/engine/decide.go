@@ -27,16 +27,18 @@ type decision struct {
 	tokens    int // estimate, in tokens of the provider
 	threshold int // in the same; 0 for an overflow
 	window    int // in the same; 0 when unknown
-	// scale is how many tokens of the provider one token of our prices is.
-	// Selection and limits work in prices.
-	scale float64
+	// Selection and limits work in prices. scale is how many tokens of the
+	// provider one of them is, offset what the provider counts besides: what a
+	// request has that the session does not know.
+	scale  float64
+	offset int
 }
 
 // priced returns tokens of the provider in our prices.
-func (d decision) priced(tokens int) int { return int(float64(tokens) / d.scale) }
+func (d decision) priced(tokens int) int { return int(float64(tokens-d.offset) / d.scale) }
 
 // reported returns our prices in tokens of the provider.
-func (d decision) reported(tokens int) int { return int(float64(tokens) * d.scale) }
+func (d decision) reported(tokens int) int { return int(float64(tokens)*d.scale) + d.offset }
 
 // window returns the window of the agent's route, corrected by what providers
 // named in this session, and false when it is unknown.
@@ -58,8 +60,10 @@ func (e *Engine) decide(agent compact.Agent, trigger compact.Trigger) (decision,
 	d := decision{view: agent.Session.View(), trigger: trigger, policy: e.opts.policy(provider, model)}
 	m := tokencount.Measure(d.view, provider, model)
 	d.tokens, d.scale = m.Tokens, m.Factor
-	if m.Anchored && m.Priced > 0 {
-		d.scale = min(max(float64(m.Tokens)/float64(m.Priced), leastScale), mostScale)
+	if m.Anchored {
+		// The report says how far off the total is, and not which part: what is
+		// taken for a constant here is never taken for saved.
+		d.scale, d.offset = 1, m.Tokens-m.Priced
 	}
 	window, ok := e.window(agent)
 	d.window = window
@@ -75,13 +79,6 @@ func (e *Engine) decide(agent compact.Agent, trigger compact.Trigger) (decision,
 	}
 	return d, nil
 }
-
-// The bounds of a decision's scale: a report that differs more from our prices
-// is taken for what it says about the total, and not for the parts.
-const (
-	leastScale = 0.5
-	mostScale  = 2.5
-)
 
 // threshold returns the mark in tokens; 0 when it cannot be told.
 func (p Policy) threshold(window int) int {
