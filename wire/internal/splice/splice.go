@@ -83,7 +83,7 @@ func (w *Writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 		if err != nil {
 			return err
 		}
-		chunks = [][]byte{w.Data[:c.List.Start], c.List.print(w.Data, plan), w.Data[c.List.End:]}
+		chunks = [][]byte{w.Data[:c.List.Start], c.List.Print(w.Data, plan), w.Data[c.List.End:]}
 	}
 	for _, b := range chunks {
 		if _, err := out.Write(b); err != nil {
@@ -229,8 +229,8 @@ func whole(g Group, items []wire.Item) bool {
 	return true
 }
 
-// print writes records with the space that the file has between them.
-func (l *List) print(data []byte, plan []Out) []byte {
+// Print writes records with the space that the file has between them.
+func (l *List) Print(data []byte, plan []Out) []byte {
 	p := printer{data: data, l: l, last: -1, sep: []byte{','}}
 	if len(l.Records) > 0 {
 		if len(l.Records) > 1 {
