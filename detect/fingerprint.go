@@ -4,29 +4,58 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash/maphash"
+	"math/bits"
 
 	"github.com/agentcompact/agentcompact/session"
 )
 
-// seed is of this process: hashes of items are never stored anywhere.
-var seed = maphash.MakeSeed()
-
 // hasher hashes the content of messages: role, texts, files, calls with their
 // ids and arguments, results. Reasoning is left out, since clients drop it, and
-// so is what a format adds around the parts.
+// so is what a format adds around the parts. The hash is the same in every
+// process; it is for telling contents apart, not for keeping them secret.
 type hasher struct {
-	h    maphash.Hash
+	sum  uint64
 	size int
 }
 
 func (x *hasher) text(tag byte, s string) {
-	var b [9]byte
-	b[0] = tag
-	binary.LittleEndian.PutUint64(b[1:], uint64(len(s)))
-	x.h.Write(b[:])
-	x.h.WriteString(s)
+	x.sum = hashString(x.sum^uint64(tag), s)
 	x.size += len(s)
+}
+
+const (
+	k0 = 0x9e3779b97f4a7c15
+	k1 = 0xa0761d6478bd642f
+	k2 = 0xe7037ed1a0b428db
+	k3 = 0x8ebc6af09c88c6e3
+)
+
+// fold multiplies to 128 bits and joins the halves.
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+func word(s string) uint64 {
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// hashString hashes a text and its length on top of h.
+func hashString(h uint64, s string) uint64 {
+	h ^= uint64(len(s)) * k0
+	for len(s) >= 16 {
+		h = fold(word(s)^k1, word(s[8:])^h)
+		s = s[16:]
+	}
+	var a, b uint64
+	if len(s) >= 8 {
+		a, s = word(s), s[8:]
+	}
+	for i := range len(s) {
+		b |= uint64(s[i]) << (8 * i)
+	}
+	return fold(fold(a^k1, b^h)^k2, k3)
 }
 
 func (x *hasher) parts(parts []session.Part) {
@@ -59,18 +88,16 @@ func (x *hasher) parts(parts []session.Part) {
 
 // message returns the hash of a message and adds to size what it has of text.
 func (x *hasher) message(m *session.Message) uint64 {
-	x.h.SetSeed(seed)
+	x.sum = 0
 	x.text('m', string(m.Role))
 	x.size -= len(m.Role)
 	x.parts(m.Parts)
-	return x.h.Sum64()
+	return x.sum
 }
 
 // chain joins hashes in order.
 func chain(sum, next uint64) uint64 {
-	sum ^= next
-	sum *= 0x9e3779b97f4a7c15
-	return sum ^ sum>>29
+	return fold(sum^k1, next^k2)
 }
 
 // bytesPerToken is how sizes become tokens: an estimate that compares requests
@@ -162,37 +189,10 @@ func identity(size int, parts ...string) string {
 
 // boundary identifies what a compaction is about: branch, rule and content, so
 // that it is the same when a client tries again, in this process or another.
-func boundary(branch, rule string, messages []*session.Message) string {
-	h := sha256.New()
-	var b [8]byte
-	put := func(s string) {
-		binary.BigEndian.PutUint64(b[:], uint64(len(s)))
-		h.Write(b[:])
-		h.Write([]byte(s))
+func boundary(branch, rule string, all []uint64) string {
+	b := make([]byte, 0, 8*len(all))
+	for _, h := range all {
+		b = binary.BigEndian.AppendUint64(b, h)
 	}
-	put(branch)
-	put(rule)
-	var walk func([]session.Part)
-	walk = func(parts []session.Part) {
-		for _, p := range parts {
-			switch p := p.(type) {
-			case session.Text:
-				put("t" + p.Text)
-			case session.ToolCall:
-				put("c" + p.ID)
-				put(p.Name)
-				put(p.Arguments)
-			case session.ToolResult:
-				put("r" + p.CallID)
-				walk(p.Parts)
-			case session.Opaque:
-				put("o" + string(p.Raw))
-			}
-		}
-	}
-	for _, m := range messages {
-		put("m" + string(m.Role))
-		walk(m.Parts)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return identity(16, branch, rule, string(b))
 }

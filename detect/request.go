@@ -193,7 +193,7 @@ func (d *Detector) PreviewRequest(q Request) lifecycle.RequestPreview {
 		} else {
 			p.RuleID = v.rule.ID
 		}
-		p.BoundaryFingerprint = boundary(q.Branch, p.RuleID, q.Messages)
+		p.BoundaryFingerprint = boundary(q.Branch, p.RuleID, v.all)
 		if b.active != nil && b.active.ruleID() == p.RuleID && (b.active.boundary == p.BoundaryFingerprint || v.rule != nil && v.rule.Series) {
 			p.TransactionID = b.active.started.TransactionID
 		}
@@ -203,7 +203,7 @@ func (d *Detector) PreviewRequest(q Request) lifecycle.RequestPreview {
 		if v.closes {
 			p.TransactionID = b.active.started.TransactionID
 		} else {
-			p.BoundaryFingerprint = boundary(q.Branch, v.doneRule, q.Messages)
+			p.BoundaryFingerprint = boundary(q.Branch, v.doneRule, v.all)
 		}
 		return p
 	}
@@ -261,7 +261,7 @@ func (d *Detector) begin(q *Request, b *branch, v *verdict, now time.Time, out *
 	if v.rule != nil {
 		rule, ev = v.rule.ID, lifecycle.EvidenceSignatureStrict
 	}
-	bound := boundary(q.Branch, rule, q.Messages)
+	bound := boundary(q.Branch, rule, v.all)
 	if x := b.active; x != nil && x.ruleID() == rule && (x.boundary == bound || v.rule != nil && v.rule.Series) {
 		x.trace, x.window, x.marks, x.text = q.Trace, "", 0, false
 		return
@@ -285,7 +285,7 @@ func (d *Detector) complete(q *Request, b *branch, v *verdict, now time.Time, ou
 		b.active = nil
 	} else {
 		b.abort(ReasonSuperseded, now, out)
-		id = b.transactionID(v.doneRule, q.Trace, boundary(q.Branch, v.doneRule, q.Messages))
+		id = b.transactionID(v.doneRule, q.Trace, boundary(q.Branch, v.doneRule, v.all))
 		b.count++
 	}
 	*out = append(*out, lifecycle.Transition{Event: event(lifecycle.PhaseCompleted, v.evidence, v.doneRule, id, q.Meta, now), Detail: detail})
