@@ -40,6 +40,7 @@ var behaviors = []struct {
 	{"blank", compact.SummaryFailed, says(" \n\t ")},
 	{"truncated", compact.SummaryFailed, fails(summarize.Truncated)},
 	{"tool call", compact.SummaryFailed, fails(summarize.ToolCalled)},
+	{"invents", compact.Unfaithful, says(invented)},
 	{"longer than its source", compact.NotSmaller, says(strings.Repeat("words and more words. ", 3000))},
 	{"rate limited", compact.SummaryFailed, fails(summarize.RateLimited)},
 	{"overflow", compact.SummaryFailed, fails(summarize.Overflow)},
@@ -63,7 +64,7 @@ var ctxDone = func() context.Context {
 var matrixTriggers = []compact.Trigger{compact.Pressure, compact.ContextOverflow, compact.Region, compact.Now, compact.Behind}
 
 // interferences are what may happen around the summary.
-var interferences = []string{"none", "cancel before", "cancel during", "append meanwhile", "second meanwhile",
+var interferences = []string{"none", "cancel before", "cancel during", "cancel after", "append meanwhile", "second meanwhile",
 	"store fails at start", "store fails at the next write", "store fails at the third write"}
 
 // matrix is one combination under test.
@@ -143,7 +144,11 @@ func combination(t *testing.T, code compact.Code, do func(context.Context) (stri
 		case "second meanwhile":
 			_, m.second = other.CompactNow(t.Context(), m.agent, nil)
 		}
-		return do(ctx)
+		text, err := do(ctx)
+		if interference == "cancel after" {
+			cancel(cause)
+		}
+		return text, err
 	}
 	m.e = newEngine(t, &stub{collect: collect}, func(o *engine.Options) {
 		o.Run.Deadline = time.Minute
@@ -163,7 +168,7 @@ func combination(t *testing.T, code compact.Code, do func(context.Context) (stri
 		m.faulty.On(3, sessiontest.Fail)
 	}
 	err = m.run(ctx)
-	if trigger == compact.Behind && interference != "cancel before" && interference != "store fails at start" && (interference == "store fails at the third write" || code != "" || interference == "cancel during") {
+	if trigger == compact.Behind && interference != "cancel before" && interference != "store fails at start" && (interference == "store fails at the third write" || code != "" || interference == "cancel during" || interference == "cancel after") {
 		// The overflow check behind it makes an attempt of its own; what counts
 		// here is the first bracket.
 		err = nil
@@ -182,8 +187,11 @@ func combination(t *testing.T, code compact.Code, do func(context.Context) (stri
 		require.Zero(t, starts+m.calls)
 		require.Equal(t, before, texts(t, m.s))
 		return
-	case "cancel during":
+	case "cancel during", "cancel after":
 		code = compact.Cancelled
+		if trigger != compact.Behind {
+			require.ErrorIs(t, err, cause)
+		}
 	case "second meanwhile":
 		require.ErrorIs(t, m.second, compact.Busy)
 	case "store fails at the next write":
