@@ -123,6 +123,8 @@ func TestCancellation(t *testing.T) {
 		require.Equal(t, time.Millisecond, time.Since(began))
 		require.Zero(t, later)
 		require.EqualValues(t, 1, d.Stats().Canceled)
+		require.NoError(t, begin(d).BeforeRequest(ctx, &v, nil))
+		require.EqualValues(t, 1, d.Stats().Calls, "none is made when it is over")
 		close(gate)
 		synctest.Wait()
 		require.Equal(t, "x", v.Text)

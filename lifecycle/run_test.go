@@ -174,3 +174,27 @@ func TestCodecs(t *testing.T) {
 	m.Parts[0] = nil
 	require.NotNil(t, call.Region.Message(0).Parts[0], "a region gives copies")
 }
+
+// TestExchange: the order for those who only pass on what others compact.
+func TestExchange(t *testing.T) {
+	var tr trace
+	watch := watcher(func(_ context.Context, e lifecycle.Event) error { tr.add("observer:" + string(e.Phase)); return nil })
+	d := newDocs(t, lifecycle.Options[doc, doc]{Observers: []lifecycle.Observer{watch}, Preservers: []lifecycle.Preserver[doc, doc]{traced(&tr, "p")}})
+	x := d.Exchange(lifecycle.RunInfo{})
+	v := doc{Text: "x"}
+	started := lifecycle.Transition{Event: lifecycle.Event{Phase: lifecycle.PhaseStarted, TransactionID: "1", RuleID: "r"}, Detail: lifecycle.Detail{Outcome: lifecycle.OutcomeStarted}}
+	done := lifecycle.Transition{Event: lifecycle.Event{Phase: lifecycle.PhaseCompleted, TransactionID: "1", RuleID: "r"}, Detail: lifecycle.Detail{Outcome: lifecycle.OutcomeCompleted}}
+	require.NoError(t, x.BeforeRequest(t.Context(), &v, lifecycle.RequestPreview{Kind: lifecycle.PreviewNone}, nil))
+	x.RequestOpened(t.Context(), v, []lifecycle.Transition{started})
+	require.NoError(t, x.BeforeRelease(t.Context(), &v, lifecycle.ResponsePreview{Kind: lifecycle.PreviewCompletionCandidate}, nil))
+	x.AfterRelease(t.Context(), v, []lifecycle.Transition{done})
+	x.RequestOpenFailed(t.Context())
+	require.Equal(t, "p:before p:opened:started observer:started p:release:completion_candidate observer:completed p:after p:failed", strings.Join(tr, " "))
+	var none *lifecycle.Dispatcher[doc, doc]
+	y := none.Exchange(lifecycle.RunInfo{})
+	require.NoError(t, y.BeforeRequest(t.Context(), &v, lifecycle.RequestPreview{}, nil))
+	y.RequestOpened(t.Context(), v, nil)
+	y.RequestOpenFailed(t.Context())
+	require.NoError(t, y.BeforeRelease(t.Context(), &v, lifecycle.ResponsePreview{}, nil))
+	y.AfterRelease(t.Context(), v, nil)
+}
