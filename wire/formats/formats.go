@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io/fs"
+	"strings"
 
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/anthropicmessages"
@@ -53,7 +54,11 @@ func Read(ctx context.Context, data []byte) (*wire.File, error) {
 	}
 	codec, _ := wire.Detect(data, true, All()...)
 	if codec == nil {
-		return nil, &wire.Error{Detail: "no known transcript format matches the content"}
+		var names []string
+		for _, c := range All() {
+			names = append(names, c.Name())
+		}
+		return nil, &wire.Error{Detail: "no known transcript format matches the content; known are " + strings.Join(names, ", ")}
 	}
 	return codec.Read(ctx, data)
 }
