@@ -64,7 +64,7 @@ var rules = []Rule{
 	{Package: "store/filestore", Ours: []string{"session"}, Modules: []string{"golang.org/x/sys"}},
 
 	{Package: "testdata"},
-	{Package: "cmd/agentcompact", Ours: []string{Public}, Modules: []string{Any}},
+	{Package: "cmd/agentcompact", Ours: []string{Public, "internal/eval"}, Modules: []string{Any}},
 	{Package: "examples/...", Ours: []string{Public, Kits}, Modules: []string{Any}},
 	{Package: "internal/...", Ours: []string{Public, Kits, "testdata", "internal/..."}, Modules: []string{Any}},
 }
