@@ -142,12 +142,10 @@ func TestSessionIsItsLog(t *testing.T) {
 		var err error
 		m.s, err = session.Open(context.Background(), m.open(), nil)
 		require.NoError(rt, err)
-		live := toolpairing.For(m.s)
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			m.step()
 			if rapid.IntRange(0, 4).Draw(rt, "ask") == 0 {
-				live = toolpairing.For(m.s)
-				live.With(func(*toolpairing.Index) {})
+				toolpairing.For(m.s).With(func(*toolpairing.Index) {})
 			}
 		}
 		checked(rt, m.s)

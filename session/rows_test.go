@@ -322,7 +322,7 @@ func TestLateResults(t *testing.T) {
 	// Abandoned in the host's words, though still visible.
 	at = record(t, s, session.Append{Message: call("c")})
 	record(t, s, session.CallState{Node: at[0], CallID: "c", Phase: session.CallAbandoned})
-	at = record(t, s, session.Append{Message: session.ToolText("c", "too late")})
+	record(t, s, session.Append{Message: session.ToolText("c", "too late")})
 	require.Equal(t, session.RoleUser, s.View().Node(s.View().Len()-1).Role())
 	// A result nobody ever asked for, and one that came twice, are not late.
 	record(t, s, session.Append{Message: session.ToolText("never", "x")}, session.Append{Message: call("d")},

@@ -46,6 +46,8 @@ const (
 	Conflict Kind = "conflict"
 	// ViewFailed: a view or the adapter returned an error.
 	ViewFailed Kind = "view"
+	// Vetoed: a preserver of package lifecycle called it off.
+	Vetoed Kind = "vetoed"
 	// InvalidOptions: an option is out of range, or the mode has no use for it.
 	InvalidOptions Kind = "invalid_options"
 )

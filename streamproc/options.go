@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/agentcompact/agentcompact/lifecycle"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
 	"github.com/agentcompact/agentcompact/target"
@@ -49,6 +50,11 @@ type Options struct {
 	Memory *Memory
 	// Observer is told what happens; nil means nobody.
 	Observer *Observer
+	// Lifecycle tells observers and preservers of every pass; nil tells nobody.
+	// LifecycleState keeps the state of preservers; nil means that they have
+	// none.
+	Lifecycle      *lifecycle.Dispatcher[lifecycle.Call, lifecycle.Checkpoint]
+	LifecycleState lifecycle.StateStore
 	// Progress is told how far a long summary is; may be nil.
 	Progress func(summarize.Progress)
 	// NewID and Now are the source of compaction ids and the clock; nil means

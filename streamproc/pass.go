@@ -116,20 +116,28 @@ func (w *work[T]) pass(ctx context.Context, t target.Target) (*Pass, error) {
 	if ferr != nil {
 		return nil, ferr
 	}
-	msg, err := w.write(ctx, pass, req, all, list[n:])
+	v := w.watch(ctx, pass, req, digest, began)
+	err = w.finish(ctx, v, snap, pass, digest, req, all, list[n:])
+	v.ended(ctx, pass, err)
 	if err != nil {
-		return nil, err
-	}
-	item, err := w.a.From(*msg)
-	if err != nil {
-		return nil, &Error{Kind: ApplyFailed, Target: t, Deterministic: true, Detail: "the adapter made no item of the checkpoint", Err: err, Calls: pass.Record.Calls}
-	}
-	if err := w.commit(ctx, snap, pass, digest, item); err != nil {
 		return nil, err
 	}
 	w.o.Memory.Add(pass.Text, pass.Record)
 	pass.Elapsed = w.o.Now().Sub(began)
 	return pass, nil
+}
+
+// finish has the checkpoint written and hands it to the host.
+func (w *work[T]) finish(ctx context.Context, v *watch, snap Snapshot[T], pass *Pass, digest string, req *summarize.Request, all []summarize.Item, rest []entry) error {
+	msg, err := w.write(ctx, v, pass, req, all, rest)
+	if err != nil {
+		return err
+	}
+	item, err := w.a.From(*msg)
+	if err != nil {
+		return &Error{Kind: ApplyFailed, Target: pass.Target, Deterministic: true, Detail: "the adapter made no item of the checkpoint", Err: err, Calls: pass.Record.Calls}
+	}
+	return w.commit(ctx, snap, pass, digest, item)
 }
 
 // request makes what the summarizer is asked, fitted into its input, and all
@@ -212,13 +220,16 @@ func (w *work[T]) fit(pass *Pass, read []summarize.Item, list []entry, items []p
 }
 
 // write has the checkpoint written, composes it and judges its size.
-func (w *work[T]) write(ctx context.Context, pass *Pass, req *summarize.Request, all []summarize.Item, rest []entry) (*session.Message, error) {
+func (w *work[T]) write(ctx context.Context, v *watch, pass *Pass, req *summarize.Request, all []summarize.Item, rest []entry) (*session.Message, error) {
 	o, t := w.o, pass.Target
 	opened := false
 	ro := o.Run
 	ro.Opened = func(string) { opened = true }
 	if ro.Now == nil {
 		ro.Now = o.Now
+	}
+	if err := v.before(ctx, t, req, &ro); err != nil {
+		return nil, err
 	}
 	written, err := summarize.Run(ctx, atLeast(w.s, o.Policy.MinSummaryChars), req, &ro)
 	if err != nil {
@@ -252,13 +263,21 @@ func (w *work[T]) write(ctx context.Context, pass *Pass, req *summarize.Request,
 	if o.Reminder != "" {
 		budget = max(1, budget-o.count(o.Reminder))
 	}
-	text := summarize.Compose(summarize.Composition{
-		Narrative: narrative, Ledger: pass.Record.Ledger, Budget: budget, Count: o.count, Tail: texts(rest),
-		Pointer: compact.Pointer{Compaction: pass.ID, Start: pass.Record.Start, End: pass.Record.End, Count: pass.Record.Count}.String(),
-	})
-	if o.Reminder != "" {
-		text += "\n\n" + o.Reminder
+	tail := texts(rest)
+	compose := func(r Record) string {
+		text := summarize.Compose(summarize.Composition{
+			Narrative: r.Narrative, Ledger: r.Ledger, Budget: budget, Count: o.count, Tail: tail,
+			Pointer: compact.Pointer{Compaction: pass.ID, Start: r.Start, End: r.End, Count: r.Count}.String(),
+		})
+		if o.Reminder != "" {
+			text += "\n\n" + o.Reminder
+		}
+		return text
 	}
+	if err := v.release(ctx, pass, compose); err != nil {
+		return nil, err
+	}
+	text := compose(pass.Record)
 	msg := session.UserText(text)
 	msg.Source = compact.CheckpointSource(pass.ID)
 	pass.Text, pass.After = text, o.price(&msg)

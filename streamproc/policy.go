@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/agentcompact/agentcompact/target"
 )
 
 // Mode says which passes [Apply] makes.
@@ -113,19 +111,6 @@ func Recommended() Policy {
 
 // partial reports whether the mode keeps a tail.
 func (m Mode) partial() bool { return m != FullReplace }
-
-// uses reports whether the mode compacts the target.
-func (m Mode) uses(t target.Target) bool {
-	switch m {
-	case StepsOnly:
-		return t == target.Steps
-	case HistoryOnly:
-		return t == target.History
-	case HistoryThenSteps:
-		return t == target.Steps || t == target.History
-	}
-	return t == target.FullReplace
-}
 
 // Validate says which field is out of range, and which one the mode would
 // ignore. The error has kind [InvalidOptions].

@@ -79,7 +79,6 @@ func (p *Session) Snapshot(ctx context.Context) (Snapshot[SessionItem], error) {
 func (p *Session) snapshot(v session.View) (Snapshot[SessionItem], error) {
 	out := Snapshot[SessionItem]{Revision: uint64(v.Next())}
 	x := toolpairing.Of(v)
-	prompt := v.Len() // the newest prompt is the run up to steps
 	steps := v.Len()
 	human := func(i int) bool {
 		n := v.Node(i)
@@ -88,7 +87,8 @@ func (p *Session) snapshot(v session.View) (Snapshot[SessionItem], error) {
 	for steps > 0 && !human(steps-1) {
 		steps--
 	}
-	for prompt = steps; prompt > 0 && human(prompt-1); {
+	prompt := steps // the newest prompt is the run up to steps
+	for prompt > 0 && human(prompt-1) {
 		prompt--
 	}
 	for i := range v.Len() {

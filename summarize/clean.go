@@ -193,7 +193,7 @@ func lastClose(s string) int {
 }
 
 func startsNumbered(s string) bool {
-	s = strings.TrimLeft(s, "#*->  \t\r\n")
+	s = strings.TrimLeft(s, "#*-> \t\r\n")
 	r, _ := utf8.DecodeRuneInString(s)
 	return unicode.IsDigit(r)
 }

@@ -148,7 +148,7 @@ func TestDefuse(t *testing.T) {
 		}
 	}
 	for _, same := range []string{
-		"", "plain", "a < b && c > d", "überblick_märz.txt", "if x[i] < y { return }", "日本語のテキスト <b>太字</b>", "می‌خواهم", "👩‍👩‍👧 family",
+		"", "plain", "a < b && c > d", "überblick_märz.txt", "if x[i] < y { return }", "日本語のテキスト <b>太字</b>", "می\u200cخواهم", "👩\u200d👩\u200d👧 family",
 		"https://example.org/a?b=[1]", "List<User> users = new ArrayList<>();", "map[string]int{}", "```go\nx := 1\n```", "see `<T>` and ~~~", "[x] done [ ] open",
 		"<div class=\"summary-box\">", "a::b", "func(a []byte) <-chan int",
 	} {

@@ -178,8 +178,6 @@ func (l *llm) Window() int {
 	return w
 }
 
-func (l *llm) route() (provider, model string) { return l.o.Provider, l.o.Model }
-
 // Open implements [Summarizer].
 func (l *llm) Open(ctx context.Context, req *Request) (Pending, error) {
 	if err := context.Cause(ctx); err != nil {

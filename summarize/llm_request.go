@@ -54,7 +54,7 @@ func (l *llm) build(req *Request) *built {
 	if isReasoner(l.o.Model) != l.otherLimit.Load() {
 		b.chat.MaxCompletionTokens = b.limit
 	} else {
-		b.chat.MaxTokens = b.limit
+		b.chat.MaxTokens = b.limit //lint:ignore SA1019 it is the name that most endpoints know
 	}
 	if !l.o.NoStream {
 		b.chat.Stream = true

@@ -53,8 +53,9 @@ func sidecars(path string) map[int]string {
 	list, _ := os.ReadDir(dir) // what cannot be listed cannot be opened either
 	found := make(map[int]string)
 	for _, e := range list {
-		mid, ok := strings.CutPrefix(e.Name(), base)
-		if mid, ok = strings.CutSuffix(mid, sidecarExt); !ok || !strings.HasPrefix(e.Name(), base) {
+		rest, ours := strings.CutPrefix(e.Name(), base)
+		mid, ok := strings.CutSuffix(rest, sidecarExt)
+		if !ours || !ok {
 			continue
 		}
 		n := 1
