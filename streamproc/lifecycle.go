@@ -20,9 +20,9 @@ var rules = map[target.Target]string{
 	target.Steps: "agent.compact_steps.v1", target.History: "agent.compact_history.v1", target.FullReplace: "agent.full_replace.v1",
 }
 
-// watch is what observers and preservers have to do with a pass; nil without a
+// witness is what observers and preservers have to do with a pass; nil without a
 // lifecycle.
-type watch struct {
+type witness struct {
 	o          *Options
 	run        *lifecycle.Run[lifecycle.Call, lifecycle.Checkpoint]
 	call       lifecycle.Call
@@ -34,7 +34,7 @@ func identity(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (w *work[T]) watch(ctx context.Context, pass *Pass, req *summarize.Request, digest string, began time.Time) *watch {
+func (w *work[T]) watch(ctx context.Context, pass *Pass, req *summarize.Request, digest string, began time.Time) *witness {
 	o := w.o
 	if o.Lifecycle == nil {
 		return nil
@@ -50,7 +50,7 @@ func (w *work[T]) watch(ctx context.Context, pass *Pass, req *summarize.Request,
 	for i := range req.Items {
 		messages[i] = req.Items[i].Message
 	}
-	v := &watch{o: o, call: lifecycle.Call{
+	v := &witness{o: o, call: lifecycle.Call{
 		ID: pass.ID, Trigger: string(o.Policy.Mode), Target: pass.Target.String(), Provider: o.Provider, Model: o.Model,
 		Region: lifecycle.NewRegion(messages, pass.Before), Instructions: req.Instructions, Language: req.Language,
 	}}
@@ -71,7 +71,7 @@ func (w *work[T]) watch(ctx context.Context, pass *Pass, req *summarize.Request,
 
 // before lets preservers add to the instructions; run tells everybody when the
 // request is open.
-func (v *watch) before(ctx context.Context, t target.Target, req *summarize.Request, run *summarize.RunOptions) error {
+func (v *witness) before(ctx context.Context, t target.Target, req *summarize.Request, run *summarize.RunOptions) error {
 	if v == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func vetoed(t target.Target, err error, calls []summarize.Call) error {
 
 // release lets preservers add to the checkpoint. What they make of it counts
 // only if compose shows all of it and the checkpoint is still worth it.
-func (v *watch) release(ctx context.Context, pass *Pass, compose func(Record) string) error {
+func (v *witness) release(ctx context.Context, pass *Pass, compose func(Record) string) error {
 	if v == nil {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (v *watch) release(ctx context.Context, pass *Pass, compose func(Record) st
 }
 
 // ended tells how the pass ended.
-func (v *watch) ended(ctx context.Context, pass *Pass, err error) {
+func (v *witness) ended(ctx context.Context, pass *Pass, err error) {
 	if v == nil {
 		return
 	}

@@ -128,7 +128,7 @@ func (w *work[T]) pass(ctx context.Context, t target.Target) (*Pass, error) {
 }
 
 // finish has the checkpoint written and hands it to the host.
-func (w *work[T]) finish(ctx context.Context, v *watch, snap Snapshot[T], pass *Pass, digest string, req *summarize.Request, all []summarize.Item, rest []entry) error {
+func (w *work[T]) finish(ctx context.Context, v *witness, snap Snapshot[T], pass *Pass, digest string, req *summarize.Request, all []summarize.Item, rest []entry) error {
 	msg, err := w.write(ctx, v, pass, req, all, rest)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (w *work[T]) fit(pass *Pass, read []summarize.Item, list []entry, items []p
 }
 
 // write has the checkpoint written, composes it and judges its size.
-func (w *work[T]) write(ctx context.Context, v *watch, pass *Pass, req *summarize.Request, all []summarize.Item, rest []entry) (*session.Message, error) {
+func (w *work[T]) write(ctx context.Context, v *witness, pass *Pass, req *summarize.Request, all []summarize.Item, rest []entry) (*session.Message, error) {
 	o, t := w.o, pass.Target
 	opened := false
 	ro := o.Run
