@@ -1,6 +1,7 @@
 package summarize
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -21,10 +22,18 @@ type Composition struct {
 	// Tail is text that stays visible beside the checkpoint: what it shows is
 	// not said again.
 	Tail string
+	// Said are the user's messages that stay visible as they are: those are not
+	// quoted. Words that only occur in other text are.
+	Said []string
 }
 
-// smallBudget is the budget below which the framing says only what it must.
-const smallBudget = 500
+// smallBudget is the budget below which the framing says only what it must and
+// the narrative is how things stand and what is next, shareBrief of it at most:
+// the rest of what it could tell is quoted anyway.
+const (
+	smallBudget = 600
+	shareBrief  = 0.1
+)
 
 // Shares of what a budget has left beside framing and narrative, for the parts
 // of the ledger; quoted facts get the rest. What a part does not use goes to
@@ -51,6 +60,9 @@ func Compose(c Composition) string {
 	narrative := dropEmpty(defuseBlock(strings.TrimSpace(c.Narrative)))
 	if c.Ledger.Empty() {
 		c.Ledger = nil
+	}
+	if small && c.Ledger != nil {
+		narrative = brief(narrative, c.Tail, int(shareBrief*float64(c.Budget)), c.Count)
 	}
 	bare := frame(c.Pointer, small)
 	budget := c.Budget
@@ -111,8 +123,38 @@ func composeBody(c Composition, narrative string, left int) string {
 	if c.Ledger == nil {
 		return narrative
 	}
-	l := &layout{count: c.Count, ledger: c.Ledger, tail: c.Tail, said: narrative, left: left, all: left}
+	l := &layout{count: c.Count, ledger: c.Ledger, tail: c.Tail, said: narrative, left: left, all: left, shown: make(map[string]bool, len(c.Said))}
+	for _, s := range c.Said {
+		l.shown[strings.TrimSpace(s)] = true
+	}
 	return joinLines(narrative, l.write())
+}
+
+// brief is what a narrative says of the present and of what is next, as far as
+// the tail does not show it, within n tokens. A narrative without sections is
+// cut at the end.
+func brief(narrative, tail string, n int, count func(string) int) string {
+	if !strings.Contains(narrative, "## ") {
+		return fitText(narrative, n, count)
+	}
+	var out []string
+	section := ""
+	for line := range strings.Lines(narrative) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "## "); ok {
+			section = name
+			continue
+		}
+		bare := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(line, "- "), "…"))
+		if section != "State" && section != "Next" || bare == "" || bare == noneText || slices.Contains(out, line) || strings.Contains(tail, bare) {
+			continue
+		}
+		if cost := count(line) + 1; cost <= n {
+			n -= cost
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // fitText cuts a text at the end of a line so that it has at most n tokens.

@@ -29,7 +29,8 @@ type packer struct {
 	value []map[string]float64 // of the keys of a fact that are not shown yet
 	shown map[string]bool      // quoted already
 	count func(string) int
-	taken [][]bool // words of each fact that are quoted
+	taken [][]bool             // words of each fact that are quoted
+	begun map[session.Seq]bool // messages that have a quote
 	queue []offer
 }
 
@@ -49,7 +50,8 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 		return nil
 	}
 	p := packer{facts: facts, shown: shown, count: count, words: make([][]word, len(facts)), first: make([]int, len(facts)),
-		value: make([]map[string]float64, len(facts)), taken: make([][]bool, len(facts))}
+		value: make([]map[string]float64, len(facts)), taken: make([][]bool, len(facts)), begun: map[session.Seq]bool{}}
+	of := map[session.Seq][]int{}
 	newest := newestKey(facts)
 	for i, f := range facts {
 		v := make(map[string]float64, len(f.Keys))
@@ -75,11 +77,11 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 				p.keys = append(p.keys, lits)
 			}
 			p.taken[i] = make([]bool, len(p.words[i]))
+			of[f.Seq] = append(of[f.Seq], i)
 			p.push(i)
 		}
 	}
 	left := budget
-	seqs := map[session.Seq]bool{}
 	for len(p.queue) > 0 {
 		o := heap.Pop(&p).(offer)
 		now, ok := p.best(o.fact)
@@ -93,26 +95,30 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 			}
 			o = now
 		}
-		cost := o.cost
-		if seq := facts[o.fact].Seq; !seqs[seq] {
-			cost += 4
-		}
-		if cost > left {
+		if o.cost > left {
 			for _, k := range p.keysIn(o.factQuote) {
 				delete(p.value[o.fact], k)
 			}
 			p.push(o.fact)
 			continue
 		}
-		left -= cost
-		seqs[facts[o.fact].Seq] = true
+		left -= o.cost
+		first := !p.begun[facts[o.fact].Seq]
+		p.begun[facts[o.fact].Seq] = true
 		for i := o.a; i < o.b; i++ {
 			p.taken[o.fact][i] = true
 		}
 		for _, k := range p.keysIn(o.factQuote) {
-			shown[k] = true
+			addLiteral(shown, k)
 		}
 		p.push(o.fact)
+		if first { // the others of this message are cheaper now
+			for _, i := range of[facts[o.fact].Seq] {
+				if i != o.fact {
+					p.push(i)
+				}
+			}
+		}
 	}
 	p.plain(left)
 	return p.lines()
@@ -145,13 +151,17 @@ func (p *packer) best(i int) (offer, bool) {
 		return best, false
 	}
 	width := min(quoteWidth, len(words))
+	seam := 2
+	if !p.begun[p.facts[i].Seq] {
+		seam += 4
+	}
 	for a := 0; a+width <= len(words); a++ {
 		q := factQuote{i, a, a + width}
 		gain := p.gain(q)
 		if gain == 0 {
 			continue
 		}
-		cost := p.count(line[words[a].a:words[a+width-1].b]) + 2
+		cost := p.count(line[words[a].a:words[a+width-1].b]) + seam
 		if r := gain / float64(cost); r > best.ratio {
 			best = offer{q, r, cost}
 		}
@@ -166,7 +176,7 @@ func (p *packer) best(i int) (offer, bool) {
 			if q.a < 0 || q.b > len(words) {
 				continue
 			}
-			cost := p.count(line[words[q.a].a:words[q.b-1].b]) + 2
+			cost := p.count(line[words[q.a].a:words[q.b-1].b]) + seam
 			if r := p.gain(q) / float64(cost); r > wider.ratio {
 				wider = offer{q, r, cost}
 			}
@@ -293,13 +303,23 @@ func wordsOf(s string) []word {
 	return out
 }
 
-// literalSet returns the literals of texts.
+// literalSet returns the literals of texts, with their ends: who sees a path
+// sees the name of the file.
 func literalSet(texts ...string) map[string]bool {
 	set := map[string]bool{}
 	for _, s := range texts {
 		for a, b := nextLiteral(s, 0); a >= 0; a, b = nextLiteral(s, b) {
-			set[s[a:b]] = true
+			addLiteral(set, s[a:b])
 		}
 	}
 	return set
+}
+
+func addLiteral(set map[string]bool, lit string) {
+	set[lit] = true
+	for i := 1; i < len(lit); i++ {
+		if lit[i-1] == '/' {
+			set[lit[i:]] = true
+		}
+	}
 }

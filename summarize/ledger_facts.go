@@ -187,7 +187,9 @@ func collectFacts(items []Item, base, limit int) []Fact {
 	return facts
 }
 
-func skipped(it *Item) bool { return it.Message == nil || it.Checkpoint || it.Recalled }
+func skipped(it *Item) bool {
+	return it.Message == nil || it.Checkpoint && !it.Foreign || it.Recalled
+}
 
 // bestSnippets notes for each chosen literal of a line whether this line shows
 // it better than those before: with more useful neighbors for its length, and

@@ -27,6 +27,9 @@ type Item struct {
 	// framing and ledger. The facts of its ledger are in [Request.Prior].
 	Checkpoint bool
 	Narrative  string
+	// Foreign says of a checkpoint that it has no ledger of ours: its facts are
+	// in its text.
+	Foreign bool
 	// Recalled marks text that was read back from behind a checkpoint. It is
 	// replaced by its pointer and not summarized again.
 	Recalled bool

@@ -116,6 +116,9 @@ func (p Policy) tail(base int) tail {
 
 // signature identifies what a compaction by hand keeps.
 func (p Policy) signature() string {
+	if p.TotalRatio > 0 {
+		return fmt.Sprintf("total=%g/%t", p.TotalRatio, p.NoTail)
+	}
 	return fmt.Sprintf("tail=%g/%d/%d/%t/%g", p.RetainRatio, p.RetainTokens, p.RetainMessages, p.NoTail, p.PromptRatio)
 }
 

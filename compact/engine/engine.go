@@ -193,6 +193,9 @@ func (e *Engine) now(agent compact.Agent, opts compact.NowOptions) job {
 	return job{
 		trigger: compact.Now, target: opts.Target, instructions: opts.Instructions, policy: p.signature(),
 		choose: func(v session.View) (span, error) {
+			if p.TotalRatio > 0 {
+				return p.chooseTotal(agent.Session, v, opts)
+			}
 			base := window
 			if base == 0 {
 				base = v.EnvelopeTokens() + v.SurfaceTokens()
@@ -200,6 +203,26 @@ func (e *Engine) now(agent compact.Agent, opts compact.NowOptions) job {
 			return choose(agent.Session, v, p.tail(base), opts.Target, opts.Keep)
 		},
 	}
+}
+
+// chooseTotal selects a span so that what stays leaves room for a checkpoint
+// within the total.
+func (p Policy) chooseTotal(s *session.Session, v session.View, opts compact.NowOptions) (span, error) {
+	total := p.TotalRatio * float64(v.SurfaceTokens())
+	t := tail{tokens: int(totalTail * total), prompt: int(totalUnit * total)}
+	most := int(totalUnit * total)
+	if p.NoTail {
+		t = tail{tokens: -1}
+	}
+	sp, err := choose(s, v, t, opts.Target, opts.Keep)
+	if p.NoTail || err == nil && v.Tokens(sp.end, v.Len()) <= most {
+		return sp, err
+	}
+	all, fail := choose(s, v, tail{tokens: -1, prompt: t.prompt}, opts.Target, opts.Keep)
+	if fail != nil {
+		return sp, err
+	}
+	return all, nil
 }
 
 func cancelled(ctx context.Context) error {

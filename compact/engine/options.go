@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -62,6 +63,11 @@ type Policy struct {
 	// 0.1, negative never. While the window is unknown it is the share of the
 	// session's tokens.
 	PromptRatio float64
+	// TotalRatio is the share of the surface's tokens that tail, running prompt
+	// and checkpoint together may have after a compaction by hand; it takes the
+	// place of all fields that say what each of them may have. A newest unit that
+	// is too large for it is replaced, too, and quoted. 0 means none.
+	TotalRatio float64
 	// CheckpointRatio is the share of the replaced tokens that a checkpoint may
 	// take; default 0.25.
 	CheckpointRatio float64
@@ -80,7 +86,18 @@ type Policy struct {
 	ResultCap int
 }
 
+// How a total is split: the tail gets totalTail of it, and the newest unit, or
+// the prompt of the running turn, as much as totalUnit if it is larger. The
+// checkpoint has the rest.
+const (
+	totalTail = 0.15
+	totalUnit = 0.2
+)
+
 func (p Policy) withDefaults() Policy {
+	if p.TotalRatio > 0 {
+		p.CheckpointRatio, p.CheckpointTokens, p.MinCheckpointTokens = 1, math.MaxInt, 1
+	}
 	if p.ThresholdRatio == 0 {
 		p.ThresholdRatio = 0.8
 	}
@@ -132,6 +149,8 @@ func (p Policy) validate() error {
 		return bad("RetainTokens", p.RetainTokens, "-1 or more")
 	case p.RetainMessages < 0:
 		return bad("RetainMessages", p.RetainMessages, "0 or more")
+	case p.TotalRatio < 0 || p.TotalRatio >= 1:
+		return bad("TotalRatio", p.TotalRatio, "from 0 to below 1")
 	case p.PromptRatio > 1:
 		return bad("PromptRatio", p.PromptRatio, "at most 1")
 	case p.CheckpointRatio < 0 || p.CheckpointRatio > 1:

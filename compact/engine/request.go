@@ -44,6 +44,7 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 			it.Checkpoint = true
 			var ledger *summarize.Ledger
 			it.Narrative, ledger = recorded(v, history, n, m)
+			it.Foreign = ledger == nil
 			req.Prior = summarize.Merge(req.Prior, ledger)
 		}
 		redacted, hits := a.e.opts.Redactor.Message(m)
@@ -57,11 +58,11 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		originals = append(originals, orig)
 	}
 	budget := a.budget()
-	share := narrativeShare
+	share, least := narrativeShare, leastNarrative
 	if sh, ok := a.e.summarizer.(summarize.Sharing); ok {
-		share = sh.NarrativeShare()
+		share, least = sh.NarrativeShare(), leastShared
 	}
-	req.MaxTokens = min(max(int(share*float64(budget)), leastNarrative), budget)
+	req.MaxTokens = min(max(int(share*float64(budget)), least), budget)
 	return req, originals, nil
 }
 
@@ -83,10 +84,11 @@ func (a *attempt) abandoned() map[session.Seq][]string {
 
 // narrativeShare is the part of a checkpoint's budget that the narrative may
 // take where the summarizer does not say; the ledger has the rest. Less than
-// leastNarrative tokens tell nothing.
+// leastNarrative tokens, or leastShared where it does say, tell nothing.
 const (
 	narrativeShare = 0.4
 	leastNarrative = 120
+	leastShared    = 80
 )
 
 // counter prices a text in the unit of the session.
@@ -209,11 +211,35 @@ func (a *attempt) tailText() string {
 			continue
 		}
 		t := m.Text()
+		for _, p := range m.Parts {
+			if c, ok := p.(session.ToolCall); ok {
+				t += "\n" + c.Name + " " + c.Arguments
+			}
+		}
 		size += len(t)
 		list = append(list, t)
 	}
 	slices.Reverse(list)
 	return strings.Join(list, "\n")
+}
+
+// said returns the user's messages that stay visible as they are.
+func (a *attempt) said() []string {
+	var out []string
+	add := func(i int) {
+		if n := a.view.Node(i); n.Role() == session.RoleUser && n.Source().Kind == session.SourceUser {
+			if m, err := a.view.Message(i); err == nil {
+				out = append(out, m.Text())
+			}
+		}
+	}
+	keep := setOf(a.span.keep)
+	for i := range a.view.Len() {
+		if i < a.span.start || i >= a.span.end || keep[a.view.Node(i).Seq] {
+			add(i)
+		}
+	}
+	return out
 }
 
 // offload hands the folded text to the host and returns where it can be found,

@@ -152,6 +152,10 @@ func (a *attempt) budget() int {
 	if p.MaxSummaryTokens > 0 {
 		b = min(b, p.MaxSummaryTokens)
 	}
+	if p.TotalRatio > 0 && a.trigger == compact.Now {
+		surface := a.view.SurfaceTokens()
+		b = min(b, int(p.TotalRatio*float64(surface))-(surface-a.span.tokens))
+	}
 	if a.limit > 0 {
 		b = min(b, a.limit-1-(total(a.view)-a.span.tokens))
 	}
@@ -202,10 +206,10 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 			pointer += "\nFull text: " + name
 		}
 	}
-	tail := a.tailText()
+	tail, said := a.tailText(), a.said()
 	compose := func(narrative string, ledger *summarize.Ledger) string {
 		return summarize.Compose(summarize.Composition{
-			Narrative: narrative, Ledger: ledger, Pointer: pointer, Budget: a.budget(), Count: req.Count, Tail: tail,
+			Narrative: narrative, Ledger: ledger, Pointer: pointer, Budget: a.budget(), Count: req.Count, Tail: tail, Said: said,
 		})
 	}
 	if err := a.beforeRelease(ctx, c, compose); err != nil {

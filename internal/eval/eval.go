@@ -21,16 +21,20 @@ import (
 // half the session at threshold 0.8.
 const CutShare = 0.4
 
-// Text returns what a message says, for measuring: its text, the names and
-// arguments of its calls and the text of its results, joined by newlines.
-// Reasoning is left out.
-func Text(m *session.Message) string { return text(m, true) }
+// Text returns all that a message holds, for measuring: its text, its
+// reasoning, the names and arguments of its calls and the text of its results,
+// joined by newlines.
+func Text(m *session.Message) string { return text(m, true, true) }
 
-// said is what the author of a message chose to say: Text without the names of
-// the tools.
-func said(m *session.Message) string { return text(m, false) }
+// shown is what a message holds for others: Text without reasoning, which no
+// checkpoint may quote and no recall reads.
+func shown(m *session.Message) string { return text(m, false, true) }
 
-func text(m *session.Message, names bool) string {
+// said is what the author of a message chose to say: Text without reasoning and
+// without the names of the tools.
+func said(m *session.Message) string { return text(m, false, false) }
+
+func text(m *session.Message, reasoning, names bool) string {
 	var b strings.Builder
 	add := func(s string) {
 		if s == "" {
@@ -53,6 +57,10 @@ func text(m *session.Message, names bool) string {
 			}
 		case session.ToolResult:
 			add(session.TextOf(p.Parts))
+		case session.Reasoning:
+			if reasoning {
+				add(p.Text)
+			}
 		}
 	}
 	return b.String()
@@ -118,54 +126,65 @@ type Need struct {
 }
 
 // Needed returns the needed literals of a session that is cut before
-// messages[cut], in order of use. Literals of the envelope do not count.
+// messages[cut], in order of use. Literals of the envelope do not count. A
+// literal occurs in a message when it is a part of its text: a path that was
+// listed is known, and so are its parts.
 func Needed(envelope string, messages []*session.Message, cut int) []Need {
 	known := map[string]bool{}
 	for lit := range Literals(envelope) {
 		known[lit] = true
 	}
-	before := map[string]bool{}
-	for _, m := range messages[:cut] {
-		for lit := range Literals(Text(m)) {
-			before[lit] = true
-		}
+	texts := make([]string, cut)
+	for i, m := range messages[:cut] {
+		texts[i] = shown(m)
 	}
+	before := strings.Join(texts, "\n")
 	var needs []Need
-	index := map[string]int{}
 	seen := map[string]bool{}
 	for _, m := range messages[cut:] {
+		role := m.Role
 		for lit := range Literals(said(m)) {
 			if seen[lit] {
 				continue
 			}
 			seen[lit] = true
-			if m.Role == session.RoleAssistant && before[lit] && !known[lit] {
-				index[lit] = len(needs)
-				needs = append(needs, Need{Literal: lit})
-			}
-		}
-	}
-	dup := map[string]bool{}
-	for _, m := range messages[:cut] {
-		for line := range strings.Lines(Text(m)) {
-			tokens := strings.Fields(line)
-			for i, token := range tokens {
-				for lit := range Literals(token) {
-					n, ok := index[lit]
-					if !ok {
-						continue
-					}
-					for _, w := range windows(tokens, i) {
-						if k := lit + "\x00" + w; !dup[k] {
-							dup[k] = true
-							needs[n].Windows = append(needs[n].Windows, w)
-						}
-					}
-				}
+			if role == session.RoleAssistant && !known[lit] && strings.Contains(before, lit) {
+				needs = append(needs, Need{Literal: lit, Windows: quotes(before, lit)})
 			}
 		}
 	}
 	return needs
+}
+
+// quotes returns the windows of a text around each token that has the literal.
+func quotes(text, lit string) []string {
+	var out []string
+	dup := map[string]bool{}
+	for at := 0; ; {
+		i := strings.Index(text[at:], lit)
+		if i < 0 {
+			return out
+		}
+		i += at
+		start := strings.LastIndexByte(text[:i], '\n') + 1
+		end := len(text)
+		if n := strings.IndexByte(text[i:], '\n'); n >= 0 {
+			end = i + n
+		}
+		tokens := strings.Fields(text[start:end])
+		for k, token := range tokens {
+			if !strings.Contains(token, lit) {
+				continue
+			}
+			for _, w := range windows(tokens, k) {
+				if !dup[w] {
+					dup[w] = true
+					out = append(out, w)
+				}
+			}
+		}
+		at = end
+	}
 }
 
 // windows returns the runs of four tokens that hold tokens[i].

@@ -1,0 +1,63 @@
+package eval
+
+import (
+	"context"
+	"strings"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/recall"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/summarize"
+	"github.com/agentcompact/agentcompact/tokencount"
+)
+
+// Engine returns the strategy agentcompact: the default engine compacts the
+// messages once, by hand, to a share of their tokens. What it hides is reached
+// by searching. A compaction that fails is told to failed, which may be nil, and
+// has no row.
+func Engine(ctx context.Context, s summarize.Summarizer, failed func(error)) Strategy {
+	return Strategy{Name: "agentcompact", Make: func(messages []*session.Message, budget int) (Context, bool) {
+		c, err := compacted(ctx, s, messages, budget)
+		if err != nil && failed != nil {
+			failed(err)
+		}
+		return c, err == nil
+	}}
+}
+
+func compacted(ctx context.Context, s summarize.Summarizer, messages []*session.Message, budget int) (Context, error) {
+	ses, err := session.Open(ctx, session.NewMemoryStore(), &session.Options{Pricer: tokencount.NewPricer(nil)})
+	if err != nil {
+		return Context{}, err
+	}
+	defer ses.Close()
+	list := make([]session.Message, len(messages))
+	for i, m := range messages {
+		list[i] = *m
+	}
+	if _, err := ses.Append(ctx, list...); err != nil {
+		return Context{}, err
+	}
+	ratio := float64(budget) / float64(max(ses.View().SurfaceTokens(), 1))
+	e, err := engine.New(s, &engine.Options{Policy: engine.Policy{TotalRatio: ratio}})
+	if err != nil {
+		return Context{}, err
+	}
+	if _, err := e.CompactNow(ctx, compact.Agent{Session: ses}, nil); err != nil {
+		return Context{}, err
+	}
+	v := ses.View()
+	texts := make([]string, 0, v.Len())
+	for i := range v.Len() {
+		m, err := v.Message(i)
+		if err != nil {
+			return Context{}, err
+		}
+		texts = append(texts, Text(m))
+	}
+	return Context{Text: strings.Join(texts, "\n"), Reach: func(literal string) bool {
+		f, err := recall.Search(v, recall.Query{Text: literal, Limit: 1})
+		return err == nil && f.Matched > 0
+	}}, nil
+}
