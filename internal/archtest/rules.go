@@ -60,6 +60,8 @@ var rules = []Rule{
 	{Package: "wire/internal/...", Ours: []string{"wire", "wire/internal/...", "session", "toolpairing", "compact", "internal/openaiconv"}},
 	{Package: "wire/...", Ours: []string{"wire", "wire/internal/...", "session", "toolpairing", "compact", "internal/openaiconv"},
 		Modules: []string{goOpenAI}},
+	// doctor: what is not live is matched by file order, without a session.
+	{Package: "wire/doctor", Ours: []string{"wire", "wire/internal/...", "session", "toolpairing", "compact", "internal/pair"}},
 	{Package: "wire/formats", Ours: []string{"wire", "wire/...", "session"}}, // which format a file is in
 	{Package: "store/filestore", Ours: []string{"session"}, Modules: []string{"golang.org/x/sys"}},
 

@@ -25,7 +25,7 @@ func (e *event) usage(src session.Source) *session.Usage {
 		return nil
 	}
 	u := d.Usage
-	return &session.Usage{Node: session.NoSeq, Prompt: u.Input, Completion: u.Output, CacheRead: u.CacheRead, Reasoning: u.Reasoning,
+	return &session.Usage{Node: session.NoSeq, Prompt: u.Input + u.CacheRead, Completion: u.Output, CacheRead: u.CacheRead, Reasoning: u.Reasoning,
 		Provider: src.Provider, Model: src.Model}
 }
 

@@ -61,10 +61,10 @@ func (c *Checker) UTF8(raw []byte) {
 }
 
 // loneSurrogate finds an escape \ud800 to \udfff that is not half of a pair.
-func loneSurrogate(b []byte) bool { return len(loneSurrogates(b)) > 0 }
+func loneSurrogate(b []byte) bool { return len(LoneSurrogates(b)) > 0 }
 
-// loneSurrogates returns where such escapes begin.
-func loneSurrogates(b []byte) (at []int) {
+// LoneSurrogates returns where such escapes begin.
+func LoneSurrogates(b []byte) (at []int) {
 	for i := 0; i+1 < len(b); i++ {
 		if b[i] != '\\' {
 			continue
@@ -89,7 +89,7 @@ func Repair(raw json.RawMessage) json.RawMessage {
 	if !utf8.Valid(raw) {
 		raw = []byte(strings.ToValidUTF8(string(raw), "\uFFFD"))
 	}
-	lone := loneSurrogates(raw)
+	lone := LoneSurrogates(raw)
 	if lone == nil {
 		return raw
 	}

@@ -1,0 +1,456 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/toolpairing"
+	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/turns"
+)
+
+// Plugin is the plugin name in the source of messages that a repair made.
+const Plugin = "doctor"
+
+// The forms of such messages, in the source's Form.
+const (
+	// FormResult: a made-up result.
+	FormResult = "result"
+	// FormNote: a result without a call, as a note.
+	FormNote = "note"
+)
+
+const abandonedText = "[No result: this call was interrupted before it finished.]"
+
+// Options decide what [Repair] does not decide by itself. Nil means defaults.
+type Options struct {
+	// DropOrphans takes results without a call out of the conversation. By
+	// default they become quoted notes.
+	DropOrphans bool
+	// CloseRunning gives calls at the end that may still be running a made-up
+	// result, too.
+	CloseRunning bool
+	// UniqueIDs gives calls whose id was used before another one, with their
+	// results.
+	UniqueIDs bool
+	// DropBadLines takes lines that are not JSON out of the file.
+	DropBadLines bool
+}
+
+// Change is one thing that a repair did.
+type Change struct {
+	Kind Kind `json:"kind"`
+	// Conversation and Message count from 1; 0 for the file. Message is that
+	// of the file before.
+	Conversation int    `json:"conversation,omitempty"`
+	Message      int    `json:"message,omitempty"`
+	Line         int    `json:"line,omitempty"`
+	CallID       string `json:"call_id,omitempty"`
+	// Detail says what was done.
+	Detail string `json:"detail"`
+}
+
+// Repaired is the outcome of a repair.
+type Repaired struct {
+	// Data is the new file; the bytes of the old one when nothing was done.
+	Data []byte
+	// Changes are in the order in which they were made.
+	Changes []Change
+	// Left are the findings of the new file that are not normal, and those that
+	// an option decides.
+	Left []Finding
+}
+
+// Options that decide a finding, by kind, as the command names them.
+var decides = map[Kind]string{RunningCall: "--close-running", CallIDReused: "--unique-ids", BadLine: "--drop-bad-lines"}
+
+// Decides names the option that decides what to do about a kind of finding;
+// empty when none does.
+func Decides(k Kind) string { return decides[k] }
+
+// Repair repairs a file of a format by the least change. The error is that of
+// the codec: a file that cannot be read cannot be repaired.
+func Repair(ctx context.Context, codec wire.Codec, data []byte, opts *Options) (*Repaired, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	r := &Repaired{Data: data}
+	r.bytes(codec.Name(), opts)
+	f, err := codec.Read(ctx, r.Data)
+	if err != nil {
+		return nil, err
+	}
+	for n := range f.Conversations {
+		c := f.Conversations[n]
+		p := &patient{c: c, n: n, opts: opts, format: f.Format, place: &placer{data: r.Data, c: c}}
+		items, err := p.items(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.changes) == 0 {
+			continue
+		}
+		var out bytes.Buffer
+		if err := f.Writer.Write(ctx, &out, n, items); err != nil {
+			return nil, fmt.Errorf("repair conversation %d: %w", n+1, err)
+		}
+		r.Data = out.Bytes()
+		r.Changes = append(r.Changes, p.changes...)
+		if f, err = codec.Read(ctx, r.Data); err != nil {
+			return nil, fmt.Errorf("the repaired file cannot be read: %w", err)
+		}
+	}
+	list, err := Diagnose(ctx, r.Data, f)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range list {
+		if !n.Normal || decides[n.Kind] != "" {
+			r.Left = append(r.Left, n)
+		}
+	}
+	return r, nil
+}
+
+// bytes repairs the encoding and the records that were cut short.
+func (r *Repaired) bytes(format string, opts *Options) {
+	for _, f := range scan(r.Data, format) {
+		switch f.Kind {
+		case InvalidUTF8, HalfSurrogate:
+			r.Changes = append(r.Changes, Change{Kind: f.Kind, Line: f.Line, Detail: "replaced by U+FFFD: " + f.Detail})
+		}
+	}
+	if len(r.Changes) > 0 {
+		r.Data = turns.Repair(r.Data)
+	}
+	if !lined(r.Data, format) {
+		return
+	}
+	type cut struct{ from, to int }
+	var cuts []cut
+	for v := range jsonl.Values(r.Data) {
+		kind := Kind("")
+		switch {
+		case v.Torn():
+			kind = TornRecord
+		case v.Err != nil && opts.DropBadLines:
+			kind = BadLine
+		default:
+			continue
+		}
+		end := v.Offset + len(v.Raw)
+		if v.Offset == 0 || r.Data[v.Offset-1] == '\n' { // the line goes as a whole
+			if k := bytes.IndexByte(r.Data[end:], '\n'); k >= 0 {
+				end += k + 1
+			}
+		}
+		cuts = append(cuts, cut{v.Offset, end})
+		r.Changes = append(r.Changes, Change{Kind: kind, Line: v.Line, Detail: fmt.Sprintf("taken out: %d bytes that are no record", len(v.Raw))})
+	}
+	if cuts == nil {
+		return
+	}
+	var out []byte
+	at := 0
+	for _, c := range cuts {
+		out = append(out, r.Data[at:c.from]...)
+		at = c.to
+	}
+	r.Data = append(out, r.Data[at:]...)
+}
+
+// patient is a conversation that is repaired.
+type patient struct {
+	c       *wire.Conversation
+	n       int
+	opts    *Options
+	format  string
+	place   *placer
+	x       *toolpairing.Index
+	changes []Change
+	changed map[int]*session.Message // by entry
+}
+
+func (p *patient) did(kind Kind, entry int, id, format string, args ...any) {
+	line, _ := p.place.place(entry)
+	p.changes = append(p.changes, Change{Kind: kind, Conversation: p.n + 1, Message: entry + 1, Line: line, CallID: id, Detail: fmt.Sprintf(format, args...)})
+}
+
+// message returns the message of an entry that can be changed.
+func (p *patient) message(i int) *session.Message {
+	if m := p.changed[i]; m != nil {
+		return m
+	}
+	m := p.c.Entries[i].Message.Clone()
+	p.changed[i] = m
+	return m
+}
+
+// items returns the repaired surface.
+func (p *patient) items(ctx context.Context) ([]wire.Item, error) {
+	v, done, err := view(ctx, p.c)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	p.x = toolpairing.Of(v)
+	p.changed = map[int]*session.Message{}
+	p.ids()
+	plan := p.x.Plan()
+	notes := p.orphans(plan.Orphans)
+	results := p.results(v)
+	dropped := map[int]bool{} // entries of which nothing is left
+	for i, m := range p.changed {
+		if len(m.Parts) == 0 {
+			dropped[i] = true
+		}
+	}
+	moved := p.moves(plan.Moves, dropped)
+	var out []wire.Item
+	emit := func(i int) {
+		if dropped[i] {
+			return
+		}
+		it := wire.Item{Entry: i}
+		if m := p.changed[i]; m != nil {
+			it.Message = m
+		}
+		out = append(out, it)
+	}
+	for i := range p.c.Entries {
+		if !moved.from[i] {
+			emit(i)
+		}
+		for _, k := range moved.behind[i] {
+			emit(k)
+		}
+		for _, m := range results[i] {
+			out = append(out, wire.Item{Entry: -1, Message: m})
+		}
+		for _, m := range notes[i] {
+			out = append(out, wire.Item{Entry: -1, Message: m})
+		}
+	}
+	return out, nil
+}
+
+// ids makes ids that clash or are missing unique, on both sides.
+func (p *patient) ids() {
+	used := map[string]bool{}
+	for i := range p.c.Entries {
+		for _, part := range p.c.Entries[i].Message.Parts {
+			if c, ok := part.(session.ToolCall); ok {
+				used[c.ID] = true
+			}
+		}
+	}
+	before := map[string]bool{}
+	for i := range p.c.Entries {
+		here := map[string]bool{}
+		k := -1
+		for at, part := range p.c.Entries[i].Message.Parts {
+			c, ok := part.(session.ToolCall)
+			if !ok {
+				continue
+			}
+			k++
+			kind := Kind("")
+			switch {
+			case c.ID == "":
+				kind = CallWithoutID
+			case here[c.ID]:
+				kind = DuplicateCallID
+			case before[c.ID] && p.opts.UniqueIDs && !madeUp(p.format, c):
+				kind = CallIDReused
+			}
+			id := c.ID
+			if here[id] = true; kind == "" {
+				before[id] = true
+				continue
+			}
+			base := id
+			if base == "" {
+				base = "call"
+			}
+			for n := 2; used[id] || id == ""; n++ {
+				id = fmt.Sprintf("%s_%d", base, n)
+			}
+			used[id], before[id] = true, true
+			m := p.message(i)
+			c.ID, c.Raw = id, nil
+			m.Parts[at] = c
+			p.did(kind, i, id, "the call %q of %s is now %q", p.c.Entries[i].Message.Calls()[k], c.Name, id)
+			if pos, ok := p.x.Answered(i, k); ok {
+				p.rename(pos, i, k, id)
+			}
+		}
+	}
+}
+
+// rename gives the result that answers a call the call's new id.
+func (p *patient) rename(pos, call, index int, id string) {
+	n := 0
+	for at, part := range p.c.Entries[pos].Message.Parts {
+		if _, ok := part.(session.ToolResult); !ok {
+			continue
+		}
+		if q, k, ok := p.x.CallOf(pos, n); ok && q == call && k == index {
+			m := p.message(pos)
+			r := m.Parts[at].(session.ToolResult)
+			r.CallID = id
+			m.Parts[at] = r
+			p.did(DuplicateCallID, pos, id, "its result has the new id, too")
+		}
+		n++
+	}
+}
+
+// orphans takes results without a call out of their messages and makes notes of
+// them, by the entry that they stand behind.
+func (p *patient) orphans(list []toolpairing.Orphan) map[int][]*session.Message {
+	notes := map[int][]*session.Message{}
+	gone := map[int][]int{} // entry to numbers of results
+	for _, o := range list {
+		gone[o.Position] = append(gone[o.Position], o.Index)
+		kind := kindOf[o.Kind]
+		n := 0
+		for _, part := range p.c.Entries[o.Position].Message.Parts {
+			r, ok := part.(session.ToolResult)
+			if !ok {
+				continue
+			}
+			if n == o.Index {
+				if p.opts.DropOrphans {
+					p.did(kind, o.Position, o.CallID, "the result was taken out")
+				} else {
+					p.did(kind, o.Position, o.CallID, "the result became a quoted note")
+					notes[o.Position] = append(notes[o.Position], &session.Message{Role: session.RoleUser,
+						Parts:  []session.Part{session.Text{Text: turns.Quote(r)}},
+						Source: session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormNote}})
+				}
+			}
+			n++
+		}
+	}
+	for i, numbers := range gone {
+		m := p.message(i)
+		n := 0
+		left := 0
+		m.Parts = slices.DeleteFunc(m.Parts, func(part session.Part) bool {
+			if _, ok := part.(session.ToolResult); !ok {
+				return false
+			}
+			n++
+			if slices.Contains(numbers, n-1) {
+				return true
+			}
+			left++
+			return false
+		})
+		if left == 0 && len(m.Parts) > 0 { // what else it held speaks for the user
+			m.Role = session.RoleUser
+			m.Source = session.Source{Kind: session.SourceUser}
+		}
+	}
+	return notes
+}
+
+// together knows the formats in which the results of one message of the model
+// stand in one message or record.
+func together(format string) bool {
+	switch format {
+	case "anthropic-messages", "gemini-contents", "gemini-session", "claude-code", "qwen", "opencode":
+		return true
+	}
+	return false
+}
+
+// results makes results for calls that have none, by the entry that they stand
+// behind.
+func (p *patient) results(v session.View) map[int][]*session.Message {
+	out := map[int][]*session.Message{}
+	missing := map[int][]session.Part{} // by calling entry
+	for _, q := range p.x.Diagnose() {
+		if q.Kind != toolpairing.UnansweredCall || q.Running && !p.opts.CloseRunning {
+			continue
+		}
+		kind := UnansweredCall
+		if q.Running {
+			kind = RunningCall
+		}
+		m := &p.c.Entries[q.Position].Message
+		if c := p.changed[q.Position]; c != nil {
+			m = c
+		}
+		call, ok := nthCall(m, q.Index)
+		if !ok {
+			continue
+		}
+		missing[q.Position] = append(missing[q.Position], session.ToolResult{CallID: call.ID, Name: call.Name, IsError: true,
+			Parts: []session.Part{session.Text{Text: abandonedText}}})
+		p.did(kind, q.Position, call.ID, "the call of %s got a made-up result", call.Name)
+	}
+	for i, parts := range missing {
+		unit := p.x.Unit(i)
+		last := unit[len(unit)-1]
+		if together(p.format) {
+			if last != i && p.c.Entries[last].Message.Role == session.RoleTool {
+				m := p.message(last)
+				m.Parts = append(m.Parts, parts...)
+				continue
+			}
+			out[i] = append(out[i], made(parts))
+			continue
+		}
+		for _, part := range parts {
+			out[last] = append(out[last], made([]session.Part{part}))
+		}
+	}
+	return out
+}
+
+func made(parts []session.Part) *session.Message {
+	return &session.Message{Role: session.RoleTool, Parts: parts, Source: session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormResult}}
+}
+
+func nthCall(m *session.Message, k int) (session.ToolCall, bool) {
+	for _, part := range m.Parts {
+		if c, ok := part.(session.ToolCall); ok {
+			if k == 0 {
+				return c, true
+			}
+			k--
+		}
+	}
+	return session.ToolCall{}, false
+}
+
+// movement says where entries go.
+type movement struct {
+	from   map[int]bool
+	behind map[int][]int
+}
+
+// moves puts results that stand too late behind their call.
+func (p *patient) moves(list []toolpairing.Misplaced, dropped map[int]bool) movement {
+	mv := movement{from: map[int]bool{}, behind: map[int][]int{}}
+	for _, m := range list {
+		if mv.from[m.Result] || dropped[m.Result] {
+			continue
+		}
+		after := m.Call
+		for _, u := range p.x.Unit(m.Call) { // behind the results that stand right
+			if u == after+1 && p.c.Entries[u].Message.Role == session.RoleTool && u != m.Result {
+				after = u
+			}
+		}
+		mv.from[m.Result] = true
+		mv.behind[after] = append(mv.behind[after], m.Result)
+		p.did(LateResult, m.Result, m.CallID, "the result was moved behind its call (message %d)", m.Call+1)
+	}
+	return mv
+}
