@@ -114,11 +114,12 @@ func choose(s *session.Session, v session.View, t tail, tgt target.Target, extra
 }
 
 // indexed calls fn with the pairing index of a view: the one that the session
-// keeps, when the view is its newest.
+// keeps, when the surface of the view is its newest. What the host said of calls
+// is then that of the newest view.
 func indexed(s *session.Session, v session.View, fn func(*toolpairing.Index)) {
 	done := false
 	toolpairing.For(s).With(func(x *toolpairing.Index) {
-		if x.View() == v {
+		if now := x.View(); now.Generation() == v.Generation() && now.Len() == v.Len() {
 			fn(x)
 			done = true
 		}
