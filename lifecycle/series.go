@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -61,21 +62,24 @@ func (g *guard) run(ctx context.Context, st steps) {
 		return
 	}
 	s := &series{g: g, steps: st, ctx: ctx, over: make(chan *worker, 1), ccs: make([]callContext, st.n)}
+	s.start(0)
+	runtime.Gosched() // most are over by then, and cost no timer
+	select {
+	case w := <-s.over:
+		if !s.again(w) {
+			return
+		}
+	default:
+	}
 	timer := time.NewTimer(least)
 	defer timer.Stop()
-	s.start(0)
 	canceled := ctx.Done()
 	for {
 		select {
 		case w := <-s.over:
-			if !w.died {
+			if !s.again(w) {
 				return
 			}
-			// The callback ended its goroutine.
-			if s.settled(w.at, ClassPanic, s.began) {
-				return
-			}
-			s.start(w.at + 1)
 		case <-timer.C:
 			wait := least
 			s.mu.Lock()
@@ -103,6 +107,16 @@ func (g *guard) run(ctx context.Context, st steps) {
 			// It is between two callbacks and ends before the next.
 		}
 	}
+}
+
+// again goes on after a worker that ended because its callback ended the
+// goroutine, and reports whether it did.
+func (s *series) again(w *worker) bool {
+	if !w.died || s.settled(w.at, ClassPanic, s.began) {
+		return false
+	}
+	s.start(w.at + 1)
+	return true
 }
 
 // leave leaves the callback under way alone; nil when there is none.
