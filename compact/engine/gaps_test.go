@@ -114,6 +114,31 @@ func TestEveryCode(t *testing.T) {
 	}
 }
 
+// A checkpoint for which there is no room below the threshold is not committed,
+// and not tried again until the session has grown.
+func TestNoRoomForACheckpoint(t *testing.T) {
+	for room, code := range map[int]compact.Code{300: "", 20: compact.NoProgress} {
+		r := newRig(t, 26, nil)
+		v := r.s.View()
+		r.e = newEngine(t, r.st, func(o *engine.Options) {
+			o.Policy.RetainMessages, o.Policy.ThresholdTokens = 40, v.Tokens(v.Len()-40, v.Len())+room
+		})
+		for range 3 {
+			o, err := r.e.Consider(t.Context(), r.agent, compact.Pressure)
+			if code == "" {
+				require.NoError(t, err)
+				assert.Contains(t, []compact.Code{"", compact.BelowThreshold}, o.Code)
+			} else if err != nil {
+				require.ErrorIs(t, err, code)
+			} else {
+				assert.Equal(t, code, o.Code)
+			}
+		}
+		assert.Equal(t, 1, r.st.calls)
+		assert.Equal(t, code, r.last().End.Code)
+	}
+}
+
 // A prune writes, and an error that comes after it says so.
 func TestErrorsAfterPruningSayWritten(t *testing.T) {
 	r := newRig(t, 0, pruning)

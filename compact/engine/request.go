@@ -223,7 +223,8 @@ func (a *attempt) tailText() string {
 	return strings.Join(list, "\n")
 }
 
-// said returns the user's messages that stay visible as they are.
+// said returns the user's messages that stay visible as they are: those of the
+// span that are kept, and those near it and at the tail.
 func (a *attempt) said() []string {
 	var out []string
 	add := func(i int) {
@@ -233,11 +234,18 @@ func (a *attempt) said() []string {
 			}
 		}
 	}
-	keep := setOf(a.span.keep)
-	for i := range a.view.Len() {
-		if i < a.span.start || i >= a.span.end || keep[a.view.Node(i).Seq] {
+	for _, q := range a.span.keep {
+		if i, err := a.view.Position(q); err == nil {
 			add(i)
 		}
+	}
+	for i, size := a.span.start-1, 0; i >= 0 && size < tailBytes; i-- {
+		add(i)
+		size += 4 * int(a.view.Node(i).Tokens)
+	}
+	for i, size := a.view.Len()-1, 0; i >= a.span.end && size < tailBytes; i-- {
+		add(i)
+		size += 4 * int(a.view.Node(i).Tokens)
 	}
 	return out
 }
