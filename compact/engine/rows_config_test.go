@@ -205,3 +205,31 @@ func abandonedBackground(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, compact.CheckLog(s.View()))
 }
+
+// Pruning asks for the lease in its own store write, whatever was known before.
+func TestPruningIsRefusedUnderALease(t *testing.T) {
+	s, err := session.Open(t.Context(), session.NewMemoryStore(), nil)
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Append(t.Context(),
+		session.AssistantText("", session.ToolCall{ID: "c", Name: "read", Arguments: "{}"}), session.ToolText("c", strings.Repeat("line of output; ", 900)),
+		session.UserText("and?"), session.AssistantText("done"))
+	require.NoError(t, err)
+	e, err := New(noModel{}, nil)
+	require.NoError(t, err)
+	agent := compact.Agent{Session: s}
+	cut := func() error {
+		_, err := e.prune(t.Context(), agent, func(v session.View) ([]shortened, error) { return e.oversized(s, v, v.Len(), 100) })
+		return err
+	}
+	a, err := e.begin(t.Context(), agent, job{trigger: compact.Region, choose: func(v session.View) (span, error) { return region(s, v, 0, 1) }})
+	require.NoError(t, err)
+	next := s.View().Next()
+	require.ErrorIs(t, cut(), compact.Busy)
+	assert.Equal(t, next, s.View().Next())
+	a.release() // it dies
+	require.NoError(t, cut())
+	_, err = a.commit(t.Context(), &checkpoint{written: &summarize.Written{}, message: a.message("Short."), tokens: 2})
+	require.ErrorIs(t, err, compact.Changed, "what comes back has lost its lease")
+	require.NoError(t, compact.CheckLog(s.View()))
+}
