@@ -480,7 +480,7 @@ func part(raw json.RawMessage) session.Part {
 	case p.Type == "think" && p.Think != nil:
 		return session.Reasoning{Text: *p.Think, Encrypted: p.Encrypted, Raw: raw}
 	case p.Type == "image_url" && p.Image != nil:
-		return session.Image{URL: p.Image.URL, Raw: raw}
+		return session.Image{URL: p.Image.URL} // its form looks like that of a chat and is another
 	}
 	if p.Type == "" {
 		p.Type = "invalid"

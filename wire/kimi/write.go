@@ -203,10 +203,6 @@ func content(parts []session.Part) []json.RawMessage {
 			o.Set("type", "think")
 			o.Set("think", p.Text)
 		case session.Image:
-			if q, ok := part(p.Raw).(session.Image); ok && q.URL == p.URL {
-				list = append(list, p.Raw)
-				continue
-			}
 			o.Set("type", "image_url")
 			o.Set("imageUrl", map[string]string{"url": p.URL})
 		case session.File:

@@ -36,10 +36,11 @@ type partBody struct {
 	Tail      string          `json:"tail_start_id"`
 	Mark      json.RawMessage `json:"agentcompact"`
 	State     *struct {
-		Status string          `json:"status"`
-		Input  json.RawMessage `json:"input"`
-		Output *string         `json:"output"`
-		Error  *string         `json:"error"`
+		Status string            `json:"status"`
+		Input  json.RawMessage   `json:"input"`
+		Output *string           `json:"output"`
+		Error  *string           `json:"error"`
+		Files  []json.RawMessage `json:"attachments"`
 		Time   struct {
 			Compacted float64 `json:"compacted"`
 		} `json:"time"`
@@ -315,8 +316,17 @@ func (p *part) tool() (session.ToolCall, session.ToolResult, bool) {
 	}
 	switch s.Status {
 	case "completed":
-		if res.Parts = text(s.Output); s.Time.Compacted > 0 {
+		if s.Time.Compacted > 0 {
 			res.Parts = []session.Part{session.Text{Text: clearedText}}
+			return call, res, true
+		}
+		res.Parts = text(s.Output)
+		for _, raw := range s.Files {
+			f := parsePart(raw, "")
+			switch q := f.plain().(type) {
+			case session.Image, session.File:
+				res.Parts = append(res.Parts, q)
+			}
 		}
 		return call, res, true
 	case "error":

@@ -169,6 +169,26 @@ func setResult(state *rawjson.Object, r session.ToolResult) {
 	state.Set("status", status)
 	state.Delete(other)
 	state.Set(key, session.TextOf(r.Parts))
+	var files []rawjson.Object
+	for _, p := range r.Parts {
+		f := rawjson.Object{}
+		f.Set("type", "file")
+		switch p := p.(type) {
+		case session.Image:
+			f.Set("mime", orImage(p.MediaType))
+			f.Set("url", p.URL)
+		case session.File:
+			f.Set("mime", p.MediaType)
+			f.Set("filename", p.Name)
+			f.Set("url", p.URL)
+		default:
+			continue
+		}
+		files = append(files, f)
+	}
+	if state.Delete("attachments"); files != nil {
+		state.Set("attachments", files)
+	}
 	if when, err := rawjson.Parse(state.Get("time")); err == nil {
 		when.Delete("compacted")
 		state.Set("time", when)
