@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SESSIONS", filepath.Join(testdata.Root(), "sessions"))
 			return nil
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "json": jsonIs, "files": files, "appendturn": appendTurn},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "json": jsonIs, "files": files, "appendturn": appendTurn, "import": importOwn},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})

@@ -29,6 +29,23 @@ func appendTurn(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(s.Close())
 }
 
+// importOwn makes a session of our own format from a transcript: import
+// TRANSCRIPT SESSION.
+func importOwn(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: import TRANSCRIPT SESSION")
+	}
+	ctx := context.Background()
+	in, err := load(ctx, ts.MkAbs(args[0]), 1, false)
+	ts.Check(err)
+	defer in.session.Close()
+	store, err := filestore.Open(ts.MkAbs(args[1]), nil)
+	ts.Check(err)
+	s, err := copySession(ctx, in.session, store)
+	ts.Check(err)
+	ts.Check(s.Close())
+}
+
 // TestEveryVerbHasExamplesAndJSON looks at all commands.
 func TestEveryVerbHasExamplesAndJSON(t *testing.T) {
 	a := &app{stdout: new(strings.Builder), stderr: new(strings.Builder)}
