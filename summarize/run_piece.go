@@ -186,7 +186,17 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 		return failed(err)
 	}
 	calls = append(calls, sum.Calls...)
-	clean, v, err := Guard(sum.Text, p.judge, p.guard)
+	guard := p.guard
+	if _, embedded := m.Summarizer.(*extractive); embedded {
+		// It quotes what there is, and of dull messages that is little.
+		g := GuardOptions{}
+		if guard != nil {
+			g = *guard
+		}
+		g.NoFloor = true
+		guard = &g
+	}
+	clean, v, err := Guard(sum.Text, p.judge, guard)
 	if err != nil {
 		if len(calls) > 0 {
 			calls[len(calls)-1].Outcome = string(r.failure(err).Class)

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -50,23 +52,25 @@ type rangeInfo struct {
 type compacted struct {
 	Compacted bool `json:"compacted"`
 	// Reason says why nothing was compacted, or what asked for it.
-	Reason     string     `json:"reason"`
-	Code       string     `json:"code,omitempty"`
-	Format     string     `json:"format"`
-	Before     sizeInfo   `json:"before"`
-	After      sizeInfo   `json:"after"`
-	Range      *rangeInfo `json:"range"`
-	Shadowed   int        `json:"shadowed"`
-	Pruned     int        `json:"pruned"`
-	Summarizer string     `json:"summarizer"`
-	Calls      int        `json:"calls"`
-	Usage      *usageInfo `json:"usage,omitempty"`
-	Redacted   int        `json:"redacted"`
-	Problems   []problem  `json:"problems"`
-	Out        string     `json:"out"`
-	Sidecar    string     `json:"sidecar"`
-	Backup     string     `json:"backup,omitempty"`
-	Notes      []string   `json:"notes,omitempty"`
+	Reason   string     `json:"reason"`
+	Code     string     `json:"code,omitempty"`
+	Format   string     `json:"format"`
+	Before   sizeInfo   `json:"before"`
+	After    sizeInfo   `json:"after"`
+	Range    *rangeInfo `json:"range"`
+	Shadowed int        `json:"shadowed"`
+	// Kept are the messages of the range that stayed, by seq.
+	Kept       []session.Seq `json:"kept,omitempty"`
+	Pruned     int           `json:"pruned"`
+	Summarizer string        `json:"summarizer"`
+	Calls      int           `json:"calls"`
+	Usage      *usageInfo    `json:"usage,omitempty"`
+	Redacted   int           `json:"redacted"`
+	Problems   []problem     `json:"problems"`
+	Out        string        `json:"out"`
+	Sidecar    string        `json:"sidecar"`
+	Backup     string        `json:"backup,omitempty"`
+	Notes      []string      `json:"notes,omitempty"`
 }
 
 type usageInfo struct {
@@ -110,7 +114,7 @@ may be running.`,
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVarP(&f.out, "output", "o", "", "write the result to `FILE`; the input itself is replaced atomically, with a backup (default: beside the input under the next free name)")
 	fl.IntVar(&f.window, "window", 0, "context window of the agent's model in `TOKENS`: compact only under pressure")
-	fl.Float64Var(&f.ratio, "ratio", 0, "`SHARE` of the tokens that tail and checkpoint together may take, above 0 and below 1")
+	fl.Float64Var(&f.ratio, "ratio", 0, "`SHARE` of the tokens that tail and checkpoint together may take, above 0 and below 1; the system prompt and a prompt that stays are not counted")
 	fl.StringVar(&f.target, "target", "", "part of the conversation: `steps|history|full_replace`")
 	fl.Int64Var(&f.start, "start", -1, "first message of the span to replace, by its `SEQ` (see inspect --messages)")
 	fl.Int64Var(&f.end, "end", -1, "last message of the span to replace, by its `SEQ`")
@@ -132,7 +136,7 @@ func (f *compactFlags) check(cmd *cobra.Command) error {
 	switch {
 	case set("window") && f.window <= 0:
 		return usage("--window must be a number of tokens above 0")
-	case set("ratio") && (f.ratio <= 0 || f.ratio >= 1):
+	case set("ratio") && !(f.ratio > 0 && f.ratio < 1):
 		return usage("--ratio must be above 0 and below 1")
 	case set("start") != set("end"):
 		return usage("--start and --end go together")
@@ -293,11 +297,32 @@ func (f *compactFlags) engine(v session.View, outside int) (*engine.Engine, erro
 	if f.target == target.FullReplace.String() {
 		o.Policy.RetainRatio, o.Policy.NoTail = 0, true
 	}
+	o.NewID = ids(v)
 	s, err := f.summarizer(&o)
 	if err != nil {
 		return nil, err
 	}
 	return engine.New(s, &o)
+}
+
+// ids makes compaction ids that follow from the session, so that the same file
+// and flags give the same bytes.
+func ids(v session.View) func() string {
+	h := sha256.New()
+	fmt.Fprint(h, v.Next(), v.Generation())
+	for _, i := range []int{0, v.Len() / 2, v.Len() - 1} {
+		if i >= 0 && i < v.Len() {
+			if m, err := v.Message(i); err == nil {
+				fmt.Fprint(h, contentHash(m))
+			}
+		}
+	}
+	seed, n := h.Sum(nil), 0
+	return func() string {
+		n++
+		sum := sha256.Sum256(fmt.Appendf(seed[:len(seed):len(seed)], "/%d", n))
+		return hex.EncodeToString(sum[:8])
+	}
 }
 
 // tailShare is the part of a --ratio budget that the tail has.
@@ -311,7 +336,11 @@ func (f *compactFlags) summarizer(o *engine.Options) (summarize.Summarizer, erro
 	if f.fallback {
 		o.Run.Fallback = embedded
 	}
-	s, err := summarize.NewLLM(summarize.LLMOptions{Model: f.model, BaseURL: f.baseURL, APIKey: os.Getenv(f.keyEnv)})
+	key := os.Getenv(f.keyEnv)
+	if key == "" && f.baseURL == "" {
+		return nil, usage("--model %s: the environment variable %s holds no key; name another one with --key-env, or an endpoint without a key with --base-url", f.model, f.keyEnv)
+	}
+	s, err := summarize.NewLLM(summarize.LLMOptions{Model: f.model, BaseURL: f.baseURL, APIKey: key})
 	if err != nil {
 		return nil, fmt.Errorf("--model %s: %w", f.model, err)
 	}
@@ -336,7 +365,12 @@ func (f *compactFlags) run(ctx context.Context, e *engine.Engine, agent compact.
 			out.Code, out.Reason = string(o.Code), o.Reason
 			out.Compacted = len(o.Pruned) > 0
 			if out.Compacted && r == nil {
-				out.Code, out.Reason = "", "shortening tool results was enough"
+				switch o.Code {
+				case "":
+					out.Reason = "shortening tool results was enough"
+				default: // it was not, and what it saved does not help
+					out.Compacted, out.Pruned = false, 0
+				}
 			}
 		}
 	default:
@@ -352,6 +386,9 @@ func (f *compactFlags) run(ctx context.Context, e *engine.Engine, agent compact.
 	out.Compacted, out.Code, out.Reason = true, "", string(r.Trigger)
 	v := agent.Session.View()
 	out.Range = &rangeInfo{origin(v, r.Shadowed.Start), origin(v, r.Shadowed.End)}
+	for _, q := range r.Kept {
+		out.Kept = append(out.Kept, origin(v, q))
+	}
 	out.Shadowed, out.Summarizer, out.Calls, out.Redacted = len(r.Seqs), r.Summarizer, len(r.Calls), r.Redacted
 	if len(r.Calls) > 0 {
 		out.Usage = new(usageInfo)

@@ -32,6 +32,12 @@ func (a *app) begin(ctx context.Context, path string, conversation int, out stri
 		in.mark = m
 	}
 	ed := &editing{in: in, place: path}
+	if in.file == nil && (out == "" || sameFile(out, path)) {
+		if _, ok := lastSource(in.session.View()); ok {
+			ed.close()
+			return nil, fmt.Errorf("%s is the log of a transcript, which would not match it any more: name the transcript, or write somewhere else with -o", path)
+		}
+	}
 	if in.file != nil || out != "" && !sameFile(out, path) {
 		if ed.place, err = in.outPath(out); err != nil {
 			ed.close()

@@ -168,13 +168,28 @@ func inspect(in *input, list bool) *report {
 		r.Steps += len(t.Steps)
 	}
 	if list {
-		r.MessageList = all
+		r.MessageList = append(systemMessages(in.session), all...)
 	}
 	r.Largest = slices.Clone(all)
 	slices.SortStableFunc(r.Largest, func(a, b messageInfo) int { return cmp.Compare(b.Tokens, a.Tokens) })
 	r.Largest = r.Largest[:min(largestShown, len(r.Largest))]
 	r.Checkpoints = append(r.Checkpoints, checkpoints(in, v)...)
 	return r
+}
+
+// systemMessages lists the leading system messages. They stand on no surface:
+// all have the seq of the event that recorded them.
+func systemMessages(s *session.Session) []messageInfo {
+	e, seq := s.View().Envelope()
+	if e == nil {
+		return nil
+	}
+	var out []messageInfo
+	for i := range e.System {
+		m := &e.System[i]
+		out = append(out, messageInfo{Seq: seq, Role: m.Role, Tokens: s.Pricer().Price(m), Calls: []string{}, Results: []string{}})
+	}
+	return out
 }
 
 // checkpoints lists those of our log and those that the file itself marks.

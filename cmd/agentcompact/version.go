@@ -10,7 +10,8 @@ import (
 )
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  agentcompact version",
@@ -20,8 +21,13 @@ func (a *app) versionCommand() *cobra.Command {
 			if info, ok := debug.ReadBuildInfo(); ok {
 				v, goVersion = info.Main.Version, info.GoVersion
 			}
+			if asJSON {
+				return a.json(map[string]any{"version": v, "session_format": session.FormatVersion, "go": goVersion})
+			}
 			_, err := fmt.Fprintf(a.stdout, "agentcompact %s, session format %d, %s\n", v, session.FormatVersion, goVersion)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
