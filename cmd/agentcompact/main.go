@@ -103,6 +103,7 @@ Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
 	})
 	root.AddCommand(a.inspectCommand(), a.compactCommand(), a.versionCommand())
 	root.AddCommand(a.planCommand(), a.recallCommand(), a.undoCommand(), a.redoCommand(), a.pinCommand(), a.diffCommand(), a.reportCommand(), a.watchCommand(), a.evalCommand(), a.mcpCommand())
+	root.AddCommand(a.convertCommand(), a.doctorCommand())
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(a.helpCommand(root))
 	root.InitDefaultCompletionCmd()
