@@ -220,12 +220,18 @@ func TestPruningPolicy(t *testing.T) {
 	})
 	t.Run("never what is smaller already", func(t *testing.T) {
 		r := newRig(t, 0, pruning)
-		for i := range 60 {
+		for i := range 10 {
 			r.pair(fmt.Sprint("c", i), 8) // a pointer would be longer
 		}
-		r.append(session.UserText(fill(8_000, "long")), session.AssistantText("yes"))
-		for _, p := range r.consider(compact.Pressure).Pruned {
-			t.Errorf("event %d was replaced", p.Node)
+		for i := range 12 {
+			r.pair(fmt.Sprint("d", i), 700)
+		}
+		r.append(session.UserText("and?"))
+		o := r.consider(compact.Pressure)
+		require.NotEmpty(t, o.Pruned)
+		for _, p := range o.Pruned {
+			assert.Greater(t, p.Before, 600, "event %d was replaced", p.Node)
+			assert.Less(t, p.After, p.Before)
 		}
 	})
 	t.Run("cap at every check", func(t *testing.T) {
