@@ -27,11 +27,12 @@ type Composition struct {
 	Said []string
 }
 
-// smallBudget is the budget below which the framing says only what it must and
-// the narrative is how things stand and what is next, shareBrief of it at most:
-// the rest of what it could tell is quoted anyway.
+// smallBudget is the budget below which the framing says only what it must. Below
+// briefBudget the narrative is how things stand and what is next, shareBrief of
+// the budget at most: the rest of what it could tell is quoted anyway.
 const (
-	smallBudget = 600
+	smallBudget = 500
+	briefBudget = 600
 	shareBrief  = 0.1
 )
 
@@ -40,9 +41,9 @@ const (
 // the others.
 const (
 	shareState    = 0.50 // notes, plan and carried calls
-	shareUser     = 0.20
-	shareFailures = 0.06
-	shareFiles    = 0.05
+	shareUser     = 0.13
+	shareFailures = 0.04
+	shareFiles    = 0.04
 	// leastUser is what the user's words get of a small budget.
 	leastUser = 120
 )
@@ -61,7 +62,7 @@ func Compose(c Composition) string {
 	if c.Ledger.Empty() {
 		c.Ledger = nil
 	}
-	if small && c.Ledger != nil {
+	if c.Budget > 0 && c.Budget < briefBudget && c.Ledger != nil {
 		narrative = brief(narrative, c.Tail, int(shareBrief*float64(c.Budget)), c.Count)
 	}
 	bare := frame(c.Pointer, small)

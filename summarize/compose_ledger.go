@@ -15,6 +15,8 @@ type layout struct {
 	ledger *Ledger
 	// tail is text visible elsewhere, said the narrative.
 	tail, said string
+	// shown are the user's messages that stay as they are.
+	shown map[string]bool
 	// left is what is left of all.
 	left, all int
 }
@@ -148,7 +150,7 @@ func (l *layout) user(budget int, repeated bool) []string {
 			break
 		}
 		q := quotes[i]
-		if l.tail != "" && strings.Contains(l.tail, q.Text) {
+		if l.shown[strings.TrimSpace(q.Text)] {
 			continue
 		}
 		text := userLines(q.Seq, q.Text)

@@ -29,6 +29,7 @@ type mention struct {
 	rank          int32 // from 1 when chosen
 	fact          int32 // the best snippet, from 1
 	value         float32
+	best          float64 // of the quote that fact has
 }
 
 // usefulness estimates, as a log odds, that the agent will need a literal
@@ -57,10 +58,9 @@ func odds(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
 // snippet is a candidate for a fact: a line, or the part of it that matters.
 type snippet struct {
-	line  string
-	item  int32
-	by    uint8
-	value float64
+	line string
+	item int32
+	by   uint8
 }
 
 const (
@@ -169,11 +169,16 @@ func collectFacts(items []Item, base, limit int) []Fact {
 		s := snips[r.m.fact-1]
 		f := Fact{Seq: items[s.item-1].Seq, Line: s.line, By: byName(s.by)}
 		size := len(f.Line) + 48
+		var found []seen
 		for a, b := nextLiteral(s.line, 0); a >= 0; a, b = nextLiteral(s.line, b) {
-			lit := s.line[a:b]
-			m := stats[lit]
-			if m == nil || m.rank == 0 || covered[lit] {
-				continue
+			if m := stats[s.line[a:b]]; m != nil && m.rank > 0 {
+				found = append(found, seen{a, b, m})
+			}
+		}
+		for i, x := range found {
+			lit, m := s.line[x.a:x.b], x.m
+			if covered[lit] || m.fact != r.m.fact && tight(s.line, found, i) < worthOwn*m.best {
+				continue // another line shows it better
 			}
 			covered[lit] = true
 			f.Keys = append(f.Keys, Key{Text: lit, Count: int(m.n), Calls: int(m.calls), Times: int(m.occ), By: int(m.by), Pos: base + int(m.pos), Last: items[m.item-1].Seq})
@@ -192,44 +197,118 @@ func skipped(it *Item) bool {
 }
 
 // bestSnippets notes for each chosen literal of a line whether this line shows
-// it better than those before: with more useful neighbors for its length, and
-// of two equal ones the newer.
+// it better than those before: whether the words right around it have more
+// useful literals for their length, and of two equal ones the newer.
 func bestSnippets(snips []snippet, stats map[string]*mention, line string, item int32, by uint8) []snippet {
-	var lo, hi int
-	var value float64
-	made := false
+	var found []seen
 	for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
-		m := stats[line[a:b]]
-		if m == nil || m.rank == 0 {
+		if m := stats[line[a:b]]; m != nil && m.rank > 0 {
+			if len(found) == 0 && by == byTool && orders.in(line) {
+				return snips // quoted only if nothing else shows it: reachable by recall
+			}
+			found = append(found, seen{a, b, m})
+		}
+	}
+	lo, hi, at := 0, -1, 0
+	for i, f := range found {
+		value := tight(line, found, i)
+		if by == byCall || by == byUser {
+			value *= 1.1
+		}
+		if m := f.m; m.fact != 0 && value < m.best {
 			continue
 		}
-		if !made && by == byTool && orders.in(line) {
-			return snips // quoted only if nothing else shows it: reachable by recall
+		if f.b > hi {
+			lo, hi = around(line, f.a, f.b, snippetPad)
+			snips = append(snips, snippet{line: line[lo:hi], item: item, by: by})
+			at = len(snips)
 		}
-		if !made || b > hi {
-			lo, hi = around(line, a, b, snippetPad)
-			value, made = 0, true
-			for c, d := nextLiteral(line[lo:hi], 0); c >= 0; c, d = nextLiteral(line[lo:hi], d) {
-				if o := stats[line[lo+c:lo+d]]; o != nil && o.rank > 0 {
-					value += odds(float64(o.value))
-				}
-			}
-			words := strings.Count(line[lo:hi], " ")
-			value /= float64(24 + hi - lo)
-			if words < 3 {
-				value *= 0.7
-			}
-			if by == byCall || by == byUser {
-				value *= 1.1
-			}
-			snips = append(snips, snippet{line: line[lo:hi], item: item, by: by, value: value})
-		}
-		if m.fact == 0 || value >= snips[m.fact-1].value {
-			m.fact = int32(len(snips))
-		}
+		f.m.fact, f.m.best = int32(at), value
 	}
 	return snips
 }
+
+// seen is a place of a literal in a line.
+type seen struct {
+	a, b int
+	m    *mention
+}
+
+// tight is what the best quote of a line around found[i] says for its length:
+// the useful literals of a few words in a row that have this one.
+func tight(line string, found []seen, i int) float64 {
+	// the bounds of the words before and behind, this one in the middle
+	var starts, ends [quoteWidth]int
+	n := 0
+	a := found[i].a
+	for a > 0 && !space(line[a-1]) && found[i].a-a < tightMost {
+		a--
+	}
+	starts[0] = a
+	for n < quoteWidth-1 {
+		for a > 0 && space(line[a-1]) {
+			a--
+		}
+		if a == 0 || found[i].a-a > tightMost {
+			break
+		}
+		for a > 0 && !space(line[a-1]) && found[i].a-a < tightMost {
+			a--
+		}
+		n++
+		starts[n] = a
+	}
+	b, k := found[i].b, 0
+	for b < len(line) && !space(line[b]) && b-found[i].b < tightMost {
+		b++
+	}
+	ends[0] = b
+	for k < quoteWidth-1 {
+		for b < len(line) && space(line[b]) {
+			b++
+		}
+		if b == len(line) || b-found[i].b > tightMost {
+			break
+		}
+		for b < len(line) && !space(line[b]) && b-found[i].b < tightMost {
+			b++
+		}
+		k++
+		ends[k] = b
+	}
+	best := 0.0
+	for left := 0; left <= n; left++ {
+		right := min(quoteWidth-1-left, k)
+		if left+right < quoteWidth-1 && left < n {
+			continue // the line has words for a wider one
+		}
+		lo, hi := starts[left], ends[right]
+		v := 0.0
+		for j := i; j >= 0 && found[j].a >= lo; j-- {
+			v += odds(float64(found[j].m.value))
+		}
+		for j := i + 1; j < len(found) && found[j].b <= hi; j++ {
+			v += odds(float64(found[j].m.value))
+		}
+		own := odds(float64(found[i].m.value))
+		v = own + besides*(v-own)
+		best = max(best, v/float64(tightOver+hi-lo))
+	}
+	return best
+}
+
+const (
+	// tightMost is how far the words of a quote are looked for, tightOver what a
+	// quote has besides its words, in bytes.
+	tightMost = 300
+	tightOver = 12
+	// besides is what the other literals of a quote are worth: another quote may
+	// show them as well.
+	besides = 1.0
+	// worthOwn is the part of its best quote that a literal must have in the
+	// line of another one to be left there.
+	worthOwn = 0.75
+)
 
 // around returns the bounds of the part of a line around [a, b): about pad bytes
 // on either side, or as much as it takes for three words, between words.

@@ -87,7 +87,7 @@ func failure(r session.ToolResult) (string, bool) {
 	}
 	if line == "" {
 		for l := range strings.Lines(start) {
-			if l = strings.TrimSpace(l); l != "" && !exitStatus.MatchString(l) {
+			if l = strings.TrimSpace(l); l != "" && !exitStatus.MatchString(l) && !isTag(l) {
 				line = l
 				break
 			}
@@ -97,6 +97,11 @@ func failure(r session.ToolResult) (string, bool) {
 		line = squash(head(start, 200))
 	}
 	return head(squash(line), 300), line != ""
+}
+
+// isTag reports whether a line is nothing but a tag.
+func isTag(l string) bool {
+	return len(l) > 2 && l[0] == '<' && strings.IndexByte(l, '>') == len(l)-1
 }
 
 // hard reports whether a text has an error whatever the status.

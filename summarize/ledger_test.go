@@ -268,7 +268,8 @@ func TestComposeWithinBudget(t *testing.T) {
 	for _, s := range []string{"Never touch src/lex/scan.go", "Present:\n- job 101 is running", "list_test.go:31: unexpected EOF", "changed src/parse/list.go", pointer} {
 		require.Contains(t, whole, s)
 	}
-	require.NotContains(t, Compose(Composition{Ledger: l, Tail: "Good. Now document it in docs/grammar.md."}), "> Good. Now document", "what the tail shows is not said again")
+	require.NotContains(t, Compose(Composition{Ledger: l, Said: []string{"Good. Now document it in docs/grammar.md."}}), "> Good. Now document", "what stays is not said again")
+	require.Contains(t, Compose(Composition{Ledger: l, Tail: "I quote: Good. Now document it in docs/grammar.md. And so on."}), "> Good. Now document", "another text that has the words is not the user's message")
 	order := []string{"generated record", "NARRATIVE", "User:", "Quotes:", pointer, "[end of checkpoint "}
 	text := Compose(Composition{Narrative: "NARRATIVE", Ledger: l, Pointer: pointer})
 	at := -1

@@ -285,12 +285,7 @@ func (f *compactFlags) engine(v session.View, outside int) (*engine.Engine, erro
 			o.Policy.ThresholdTokens = max(int(thresholdRatio*float64(f.window))-outside, 1)
 		}
 	case f.ratio > 0:
-		// The tail is a ratio, not a number of tokens, so that the same command
-		// on its own result finds that there is nothing to do.
-		o.Policy.RetainRatio = f.ratio * tailShare
-		o.Policy.CheckpointTokens = max(int(f.ratio*(1-tailShare)*float64(counted(v))), 1)
-		o.Policy.CheckpointRatio, o.Policy.MinCheckpointTokens = 1, 1
-		o.Policy.PromptRatio = f.ratio / 5
+		o.Policy.TotalRatio = f.ratio
 	default:
 		o.Policy.RetainRatio = defaultTail
 	}
@@ -324,9 +319,6 @@ func ids(v session.View) func() string {
 		return hex.EncodeToString(sum[:8])
 	}
 }
-
-// tailShare is the part of a --ratio budget that the tail has.
-const tailShare = 0.2
 
 func (f *compactFlags) summarizer(o *engine.Options) (summarize.Summarizer, error) {
 	embedded := summarize.NewExtractive(nil)

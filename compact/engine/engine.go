@@ -196,9 +196,10 @@ func (e *Engine) now(agent compact.Agent, opts compact.NowOptions) job {
 			if p.TotalRatio > 0 {
 				return p.chooseTotal(agent.Session, v, opts)
 			}
-			base := window
-			if base == 0 {
-				base = v.EnvelopeTokens() + v.SurfaceTokens()
+			// By hand, what there is counts when the window is far larger.
+			base := total(v)
+			if window > 0 {
+				base = min(base, window)
 			}
 			return choose(agent.Session, v, p.tail(base), opts.Target, opts.Keep)
 		},

@@ -44,7 +44,7 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 			it.Checkpoint = true
 			var ledger *summarize.Ledger
 			it.Narrative, ledger = recorded(v, history, n, m)
-			it.Foreign = ledger == nil
+			it.Foreign = history.Find(n.Source().Ref) == nil
 			req.Prior = summarize.Merge(req.Prior, ledger)
 		}
 		redacted, hits := a.e.opts.Redactor.Message(m)

@@ -17,35 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The split of a budget that the targets are met with.
-const (
-	tailShare      = 0.15
-	narrativeShare = 0.08
-)
-
-// checkpoint is compaction by the embedded summarizer without an engine: a
-// checkpoint and a tail within one budget.
-func checkpoint(t testing.TB) Strategy {
-	count := tokencount.EstimateText
-	return Strategy{Name: "agentcompact", Make: func(messages []*session.Message, budget int) (Context, bool) {
-		tail := Tail(messages, count, int(tailShare*float64(budget)))
-		req := &summarize.Request{Count: count, MaxTokens: int(narrativeShare * float64(budget))}
-		for i, m := range messages {
-			req.Items = append(req.Items, summarize.Item{Seq: session.Seq(i), Message: m, Tokens: count(Text(m))})
-		}
-		c := summarize.Composition{Ledger: summarize.Extract(req, nil), Tail: tail, Budget: budget - count(tail) - 1, Count: count,
-			Pointer: fmt.Sprintf("[history: %d messages, events 0-%d, compaction c1]", len(messages), len(messages)-1)}
-		if req.MaxTokens >= 60 {
-			p, err := summarize.NewExtractive(nil).Open(context.Background(), req)
-			require.NoError(t, err)
-			s, err := p.Collect(context.Background())
-			require.NoError(t, err)
-			c.Narrative = s.Text
-		}
-		return Context{Text: summarize.Compose(c) + "\n" + tail}, true
-	}}
-}
-
 func TestRecallOfRecordedSessions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads all sessions")
@@ -66,7 +37,7 @@ func TestRecallOfRecordedSessions(t *testing.T) {
 		if err != nil {
 			continue // a format without a reader
 		}
-		for i, c := range f.Conversations {
+		for i, c := range f.Conversations[:1] { // the one that is compacted
 			var messages []*session.Message
 			for j := range c.Entries {
 				messages = append(messages, &c.Entries[j].Message)
@@ -81,7 +52,7 @@ func TestRecallOfRecordedSessions(t *testing.T) {
 			for _, tool := range c.Envelope.Tools {
 				envelope += tool.Name + " " + tool.Description + " " + string(tool.Schema) + "\n"
 			}
-			r := Run(fmt.Sprintf("%s#%d", s.Path, i), envelope, messages, count, ratios, append([]Strategy{checkpoint(t)}, Baselines(count)...))
+			r := Run(fmt.Sprintf("%s#%d", s.Path, i), envelope, messages, count, ratios, append([]Strategy{Engine(context.Background(), summarize.NewExtractive(nil), nil)}, Baselines(count)...))
 			if r.Needed < 10 {
 				continue
 			}
@@ -97,7 +68,13 @@ func TestRecallOfRecordedSessions(t *testing.T) {
 				}
 				require.Equal(t, 1.0, row["full"].Quoted, r.File)
 				ours := row["agentcompact"]
-				require.LessOrEqual(t, ours.TokensAfter, max(int(ratio*float64(r.TokensBefore))+2, 60), r.File)
+				if ours.Ratio == 0 {
+					require.Less(t, ratio*float64(r.TokensBefore), 120.0, "%s: only what is too small for a checkpoint has none", r.File)
+					line += " | -"
+					continue
+				}
+				require.LessOrEqual(t, ours.TokensAfter, int(ratio*float64(r.TokensBefore)), r.File)
+				require.Equal(t, 1.0, ours.Reachable, r.File)
 				line += fmt.Sprintf(" | %.2f %.2f", row["tail"].Quoted, ours.Quoted)
 				if ours.Quoted < row["tail"].Quoted {
 					below++
@@ -108,7 +85,7 @@ func TestRecallOfRecordedSessions(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, measured, 5)
-	least := map[float64]float64{0.05: 0.32, 0.10: 0.52, 0.20: 0.76, 0.30: 0.92}
+	least := map[float64]float64{0.05: 0.44, 0.10: 0.60, 0.20: 0.84, 0.30: 0.90}
 	for _, ratio := range ratios {
 		ours, tail := middle(quoted[fmt.Sprint("agentcompact", ratio)]), middle(quoted[fmt.Sprint("tail", ratio)])
 		t.Logf("%.2f: tail %.3f, mask %.3f (%d), agentcompact %.3f of %d", ratio, tail, middle(quoted[fmt.Sprint("mask", ratio)]), len(quoted[fmt.Sprint("mask", ratio)]), ours, measured)
