@@ -102,6 +102,19 @@ func (t *suite) planner() {
 	_, err = p.Apply(w.Context(), w.agent, plan)
 	w.failed(err, compact.Changed)
 	w.untouched(next, calls)
+
+	// The edges are where they were, and what is between them is not.
+	w = t.world(nil)
+	p = ability[compact.Planner](w)
+	w.rounds(12)
+	plan, err = p.Plan(w.Context(), w.agent, nil)
+	require.NoError(w, err)
+	_, err = w.s.Record(w.Context(), session.Replace{Start: 7, End: 7, Message: session.AssistantText("other")})
+	require.NoError(w, err)
+	next = w.s.View()
+	_, err = p.Apply(w.Context(), w.agent, plan)
+	w.failed(err, compact.Changed)
+	w.untouched(next, 0)
 }
 
 func (t *suite) undoer() {
