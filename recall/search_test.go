@@ -183,3 +183,25 @@ func TestStoredLikeInMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestEscapedByOthers: letters that another program escaped are letters.
+func TestEscapedByOthers(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.session.Append(t.Context(), session.UserText("a needle"))
+	require.NoError(t, err)
+	_, err = w.session.Record(t.Context(), session.Rewind{To: session.NoSeq})
+	require.NoError(t, err)
+	store := session.NewMemoryStore()
+	for ev := range w.session.View().Events(0) {
+		line, err := session.AppendEvent(nil, ev)
+		require.NoError(t, err)
+		ev, err := session.ParseEvent([]byte(strings.Replace(string(line), "needle", `n\u0065edle`, 1)))
+		require.NoError(t, err)
+		require.NoError(t, store.Append(t.Context(), ev.Seq, []*session.Event{ev}))
+	}
+	s, err := session.Open(t.Context(), store, nil)
+	require.NoError(t, err)
+	f, err := recall.Search(s.View(), recall.Query{Text: "needle"})
+	require.NoError(t, err)
+	require.Equal(t, 1, f.Matched)
+}
