@@ -29,9 +29,8 @@ type verdict struct {
 	// settled: what a response brought is in the history now.
 	settled bool
 
-	print    print
-	all      []uint64
-	boundary string
+	print print
+	all   []uint64
 }
 
 // read fingerprints a request and says whether it has a summary written. It

@@ -170,11 +170,20 @@ func (r *Run[C, R]) BeforeRequest(ctx context.Context, call *C, check func(C) er
 	r.mu.Lock()
 	r.asked = true
 	r.mu.Unlock()
-	p := RequestPreview{Evidence: r.info.Meta.Evidence, RuleID: r.info.Meta.RuleID, Kind: PreviewStartCandidate, BoundaryFingerprint: r.info.Boundary}
+	meta := r.meta()
+	p := RequestPreview{Evidence: meta.Evidence, RuleID: meta.RuleID, Kind: PreviewStartCandidate, BoundaryFingerprint: r.info.Boundary}
 	return change(ctx, r, StageBeforeRequest, call, &r.d.opts.Call, check,
 		func(ctx context.Context, k *keeper[C, R], scratch *C, s Services) error {
-			return k.BeforeRequest(ctx, scratch, p, r.info.Meta, s)
+			return k.BeforeRequest(ctx, scratch, p, meta, s)
 		})
+}
+
+// meta returns a copy of the metadata for callbacks, which may outlive their
+// stage.
+func (r *Run[C, R]) meta() PreservationMeta {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.info.Meta
 }
 
 // RequestOpened tells that a request was accepted: first the preservers, then
@@ -194,11 +203,11 @@ func (r *Run[C, R]) RequestOpened(ctx context.Context, call C, leg string) {
 	}
 	r.opened = true
 	r.first = r.event(PhaseStarted)
-	first := r.first
+	first, meta := r.first, r.info.Meta
 	r.mu.Unlock()
 	r.notify(ctx, StageRequestOpened, func(*keeper[C, R]) bool { return true },
 		func(ctx context.Context, k *keeper[C, R], s Services) error {
-			return k.RequestOpened(ctx, r.d.opts.Call.Clone(call), []Event{first}, r.info.Meta, s)
+			return k.RequestOpened(ctx, r.d.opts.Call.Clone(call), []Event{first}, meta, s)
 		})
 	d := r.info.Detail
 	d.Outcome = OutcomeStarted
@@ -212,10 +221,11 @@ func (r *Run[C, R]) BeforeRelease(ctx context.Context, result *R, check func(R) 
 	if r == nil || len(r.d.keepers) == 0 {
 		return nil
 	}
-	p := ResponsePreview{Evidence: r.info.Meta.Evidence, RuleID: r.info.Meta.RuleID, Kind: PreviewCompletionCandidate, TransactionID: r.info.Meta.TransactionID}
+	meta := r.meta()
+	p := ResponsePreview{Evidence: meta.Evidence, RuleID: meta.RuleID, Kind: PreviewCompletionCandidate, TransactionID: meta.TransactionID}
 	return change(ctx, r, StageBeforeRelease, result, &r.d.opts.Result, check,
 		func(ctx context.Context, k *keeper[C, R], scratch *R, s Services) error {
-			return k.BeforeResponseRelease(ctx, scratch, p, r.info.Meta, s)
+			return k.BeforeResponseRelease(ctx, scratch, p, meta, s)
 		})
 }
 
@@ -226,11 +236,11 @@ func (r *Run[C, R]) Committed(ctx context.Context, result R, fill func(*Detail))
 	if !r.close() {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, meta := context.WithoutCancel(ctx), r.meta()
 	r.d.Emit(ctx, Transition{r.event(PhaseCompleted), r.detail(OutcomeCompleted, fill)})
 	r.notify(ctx, StageAfterRelease, func(k *keeper[C, R]) bool { return k.after != nil },
 		func(ctx context.Context, k *keeper[C, R], s Services) error {
-			return k.after.AfterResponseRelease(ctx, r.d.opts.Result.Clone(result), r.info.Meta, s)
+			return k.after.AfterResponseRelease(ctx, r.d.opts.Result.Clone(result), meta, s)
 		})
 }
 
@@ -241,12 +251,12 @@ func (r *Run[C, R]) Close(ctx context.Context, code string, fill func(*Detail)) 
 	if !r.close() {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, meta := context.WithoutCancel(ctx), r.meta()
 	if !r.opened {
 		if r.asked {
 			r.notify(ctx, StageRequestOpenFailed, func(k *keeper[C, R]) bool { return k.failed != nil },
 				func(ctx context.Context, k *keeper[C, R], s Services) error {
-					return k.failed.RequestOpenFailed(ctx, r.info.Meta, s)
+					return k.failed.RequestOpenFailed(ctx, meta, s)
 				})
 		}
 		return
@@ -256,7 +266,7 @@ func (r *Run[C, R]) Close(ctx context.Context, code string, fill func(*Detail)) 
 	r.d.Emit(ctx, Transition{r.first, d})
 	r.notify(ctx, StageAborted, func(k *keeper[C, R]) bool { return k.aborted != nil },
 		func(ctx context.Context, k *keeper[C, R], s Services) error {
-			return k.aborted.Aborted(ctx, r.info.Meta, code, s)
+			return k.aborted.Aborted(ctx, meta, code, s)
 		})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/engine"
@@ -33,7 +34,8 @@ func (a *app) begin(ctx context.Context, path string, conversation int, out stri
 	}
 	ed := &editing{in: in, place: path}
 	if in.file == nil && (out == "" || sameFile(out, path)) {
-		if _, ok := lastSource(in.session.View()); ok {
+		transcript, beside := strings.CutSuffix(path, sidecarExt)
+		if _, ok := lastSource(in.session.View()); ok && beside && !free(transcript) {
 			ed.close()
 			return nil, fmt.Errorf("%s is the log of a transcript, which would not match it any more: name the transcript, or write somewhere else with -o", path)
 		}
