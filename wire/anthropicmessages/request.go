@@ -70,6 +70,12 @@ func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 			case p.Raw != nil:
 				blocks = append(blocks, p.Raw)
 			default:
+				if r, ok := p.Part.(session.ToolResult); ok && session.TextOf(r.Parts) == "" && len(r.Parts) == 1 {
+					if _, text := r.Parts[0].(session.Text); text {
+						r.Parts = nil // an empty text would be refused where SDKs make a block of it
+						p.Part = r
+					}
+				}
 				blocks = append(blocks, anthropic.Block(p.Part))
 			}
 		}
