@@ -74,3 +74,17 @@ func FuzzRead(f *testing.F) {
 {"type":"context.clear"}
 {"type":"context.append_message","message":{"role":"tool","toolCallId":"1","content":[{"type":"think","think":"t"}]}}`)
 }
+
+// The agent counts the steps that said nothing, too.
+func TestCompactedCount(t *testing.T) {
+	s := suite(t)
+	f := s.Read(t, []byte(uncompacted+`{"type":"context.append_loop_event","event":{"type":"step.begin","uuid":"s3"}}
+{"type":"context.append_message","message":{"role":"user","content":[{"type":"text","text":"last"}],"origin":{"kind":"user"}}}
+`))
+	c := f.Conversations[0]
+	require.Len(t, c.Entries, 6)
+	out := string(wiretest.Write(t, f, 0, []wire.Item{wiretest.Checkpoint("c", 0, 1, 2, 3, 4), {Entry: 5}}))
+	require.Contains(t, out, `"compactedCount":7,`)
+	require.Contains(t, out, `{"type":"full_compaction.begin","source":"auto","time":`)
+	require.NotContains(t, out, "keptUserMessageCount")
+}

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcompact/agentcompact/internal/wirecorpus"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/wiretest"
 )
 
@@ -28,3 +30,20 @@ func suite(t testing.TB) *wiretest.Suite {
 func TestCodec(t *testing.T) { suite(t).Run(t) }
 
 func FuzzRead(f *testing.F) { suite(f).Fuzz(f, dict) }
+
+// Calls are the tool_calls; blocks of the provider that repeat them are not
+// taken twice, and the summary is marked as LangChain's own middleware does.
+func TestCallsAreTakenOnce(t *testing.T) {
+	s := suite(t)
+	f := s.Read(t, s.Own[0].Data)
+	for _, e := range f.Conversations[0].Entries {
+		for _, p := range e.Message.Parts {
+			if o, ok := p.(session.Opaque); ok {
+				t.Errorf("opaque part %s", o.Kind)
+			}
+		}
+	}
+	out := string(wiretest.Write(t, f, 0, []wire.Item{wiretest.Checkpoint("c", 0)}))
+	require.Contains(t, out, `"additional_kwargs":{"lc_source":"summarization","agentcompact":{"id":"c"`)
+	require.Contains(t, out, `"id":["langchain","schema","messages","HumanMessage"]`)
+}

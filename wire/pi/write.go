@@ -202,7 +202,8 @@ type appender struct {
 	f    *file
 	ids  *marks.IDs
 	at   string
-	prev any // id of the entry before; nil for none
+	prev any    // id of the entry before; nil for none
+	id   string // of the next entry, when it is decided already
 	buf  bytes.Buffer
 }
 
@@ -281,7 +282,10 @@ func (a *appender) line(kind string, own rawjson.Object) {
 	o := rawjson.Object{}
 	o.Set("type", kind)
 	if a.f.linked() {
-		id := a.ids.Hex(4)
+		id := a.id
+		if a.id = ""; id == "" {
+			id = a.ids.Hex(4)
+		}
 		o.Set("id", id)
 		o.Set("parentId", a.prev)
 		a.prev = id
@@ -314,8 +318,8 @@ func (a *appender) compaction(it wire.Item, kept []wire.Item) {
 		o.Set("firstKeptEntryId", f.entries[f.live[kept[0].Entry]].ID)
 	case f.linked():
 		// Its own id stands nowhere before it: nothing is kept.
-		peek := *a.ids
-		o.Set("firstKeptEntryId", peek.Hex(4))
+		a.id = a.ids.Hex(4)
+		o.Set("firstKeptEntryId", a.id)
 	case len(kept) > 0:
 		o.Set("firstKeptEntryIndex", f.live[kept[0].Entry])
 	default:
