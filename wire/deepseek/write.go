@@ -46,8 +46,6 @@ func (f *file) plan(items []wire.Item) ([]op, bool) {
 	next := 0
 	gap := func(until int) bool {
 		switch {
-		case until < next:
-			return false
 		case until == next && len(pending) == 0:
 			return true
 		case until > next && len(pending) == 1:
