@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 // stub is a summarizer that does what a test says.
 type stub struct {
+	mu    sync.Mutex
 	calls int
 	// collect answers the n-th request, from 1; nil answers "Short.".
 	collect func(ctx context.Context, n int, req *summarize.Request) (string, error)
@@ -31,6 +33,8 @@ type stub struct {
 func (s *stub) Name() string { return "stub" }
 
 func (s *stub) Open(ctx context.Context, req *summarize.Request) (summarize.Pending, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls++
 	s.seen = append(s.seen, req)
 	return stubPending{s, s.calls, req}, nil

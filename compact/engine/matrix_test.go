@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,7 @@ type matrix struct {
 	e       *engine.Engine
 	agent   compact.Agent
 	trigger compact.Trigger
+	mu      sync.Mutex
 	calls   int
 	second  error // what a second compaction got
 }
@@ -132,17 +134,22 @@ func combination(t *testing.T, code compact.Code, do func(context.Context) (stri
 	m.agent = compact.Agent{Session: m.s}
 	other := newEngine(t, new(stub), nil)
 	collect := func(ctx context.Context, _ int, _ *summarize.Request) (string, error) {
+		m.mu.Lock() // chunks are asked for in parallel
 		m.calls++
+		first := m.calls == 1
+		m.mu.Unlock()
 		switch interference {
 		case "cancel during":
 			cancel(cause)
 		case "append meanwhile":
-			if m.calls == 1 {
+			if first {
 				_, err := m.s.Append(context.WithoutCancel(ctx), session.UserText("meanwhile"))
 				require.NoError(t, err)
 			}
 		case "second meanwhile":
-			_, m.second = other.CompactNow(t.Context(), m.agent, nil)
+			if first {
+				_, m.second = other.CompactNow(t.Context(), m.agent, nil)
+			}
 		}
 		text, err := do(ctx)
 		if interference == "cancel after" {
