@@ -20,7 +20,7 @@ func TestCodeCompilesAndRuns(t *testing.T) {
 	require.NotEmpty(t, blocks, "README.md shows no program")
 	for _, m := range blocks {
 		// Inside the module, so that imports resolve to this tree.
-		dir, err := os.MkdirTemp(".", "testprog-")
+		dir, err := os.MkdirTemp(".", "_prog-")
 		require.NoError(t, err)
 		defer os.RemoveAll(dir)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), m[1], 0o600))
