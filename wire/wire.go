@@ -183,11 +183,18 @@ func Detect(head []byte, whole bool, codecs ...Codec) (Codec, Confidence) {
 	return best, sure
 }
 
+// countable reports whether a session can hold the usage.
+func countable(u *session.Usage) bool {
+	return u != nil && min(u.Prompt, u.Completion, u.CacheRead, u.CacheWrite, u.Reasoning) >= 0
+}
+
 // importBatch is how many entries one store write has.
 const importBatch = 512
 
 // Import appends a conversation to a session: its envelope, unless it is empty,
-// then its entries with their usage. It returns the seq of each entry.
+// then its entries with their usage. Usage with a negative count, which says
+// nothing, is left out; package doctor names it. It returns the seq of each
+// entry.
 func Import(ctx context.Context, s *session.Session, c *Conversation) ([]session.Seq, error) {
 	if e := &c.Envelope; !e.Equal(&session.Envelope{}) {
 		if _, err := s.Record(ctx, session.SetEnvelope{Envelope: *e}); err != nil {
@@ -206,7 +213,7 @@ func Import(ctx context.Context, s *session.Session, c *Conversation) ([]session
 				own = append(own, next)
 				bodies = append(bodies, session.Append{Message: e.Message})
 				next++
-				if e.Usage != nil {
+				if countable(e.Usage) {
 					u := *e.Usage
 					u.Node = own[len(own)-1]
 					bodies = append(bodies, u)

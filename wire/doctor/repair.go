@@ -309,6 +309,27 @@ func (p *patient) rename(pos, call, index int, id string) {
 	}
 }
 
+// roundEnd is the last of the results that stand in a row with the entry: what
+// is put behind it separates no call from its result.
+func (p *patient) roundEnd(i int) int {
+	for i+1 < len(p.c.Entries) && p.c.Entries[i+1].Message.Role == session.RoleTool {
+		i++
+	}
+	return i
+}
+
+// inPlace is the last result of a calling entry that stands right behind it, or
+// the entry itself.
+func (p *patient) inPlace(call int) int {
+	last, end := call, p.roundEnd(call)
+	for _, u := range p.x.Unit(call) {
+		if u > last && u <= end {
+			last = u
+		}
+	}
+	return last
+}
+
 // orphans takes results without a call out of their messages and makes notes of
 // them, by the entry that they stand behind.
 func (p *patient) orphans(list []toolpairing.Orphan) map[int][]*session.Message {
@@ -328,7 +349,8 @@ func (p *patient) orphans(list []toolpairing.Orphan) map[int][]*session.Message 
 					p.did(kind, o.Position, o.CallID, "the result was taken out")
 				} else {
 					p.did(kind, o.Position, o.CallID, "the result became a quoted note")
-					notes[o.Position] = append(notes[o.Position], &session.Message{Role: session.RoleUser,
+					at := p.roundEnd(o.Position)
+					notes[at] = append(notes[at], &session.Message{Role: session.RoleUser,
 						Parts:  []session.Part{session.Text{Text: turns.Quote(r)}},
 						Source: session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormNote}})
 				}
@@ -406,6 +428,7 @@ func (p *patient) results(v session.View) map[int][]*session.Message {
 			out[i] = append(out[i], made(parts))
 			continue
 		}
+		last = p.inPlace(i)
 		for _, part := range parts {
 			out[last] = append(out[last], made([]session.Part{part}))
 		}
@@ -442,12 +465,7 @@ func (p *patient) moves(list []toolpairing.Misplaced, dropped map[int]bool) move
 		if mv.from[m.Result] || dropped[m.Result] {
 			continue
 		}
-		after := m.Call
-		for _, u := range p.x.Unit(m.Call) { // behind the results that stand right
-			if u == after+1 && p.c.Entries[u].Message.Role == session.RoleTool && u != m.Result {
-				after = u
-			}
-		}
+		after := p.inPlace(m.Call)
 		mv.from[m.Result] = true
 		mv.behind[after] = append(mv.behind[after], m.Result)
 		p.did(LateResult, m.Result, m.CallID, "the result was moved behind its call (message %d)", m.Call+1)
