@@ -194,9 +194,6 @@ func (st *state) setCall(b *CallState) error {
 // the surface yet: what the host said of their calls is forgotten, and a result
 // of a pinned call is pinned.
 func (st *state) settle(e *Event) {
-	if len(st.calls) == 0 && len(st.pins) == 0 {
-		return
-	}
 	for i, id := range e.meta.results {
 		p, ok := st.callFor(st.nodes.len(), id, count(e.meta.results[:i], id))
 		if !ok {

@@ -92,7 +92,7 @@ func TestEventsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMessage(t)
 		e := &Event{Seq: Seq(rapid.Int64Range(0, 1e15).Draw(t, "seq")), Time: time.UnixMilli(rapid.Int64Range(0, 1e13).Draw(t, "time")).UTC(),
-			Type: TypeMessage, body: &Append{m}, meta: newMeta(&m)}
+			Type: TypeMessage, body: &Append{m}, meta: func() *meta { c := newMeta(&m); return &c }()}
 		e.meta.tokens, e.meta.by = int32(rand.IntN(1000)), "bytes4"
 		if rapid.Bool().Draw(t, "replace") {
 			keep := []Seq{3, 5}[:rapid.IntRange(0, 2).Draw(t, "keep")]

@@ -198,8 +198,15 @@ type replacement struct {
 	run        []Seq // what stood there, kept nodes included; set by the fold
 }
 
-func newMeta(m *Message) *meta {
-	return &meta{role: m.Role, source: internSource(m.Source), calls: m.Calls(), results: m.Results()}
+func newMeta(m *Message) meta {
+	return meta{role: m.Role, source: internSource(m.Source), calls: m.Calls(), results: m.Results()}
+}
+
+// appended is the event of an appended message in one piece of memory.
+type appended struct {
+	event Event
+	meta  meta
+	body  Append
 }
 
 // Body returns what the event says. It decodes a payload that was not needed

@@ -49,28 +49,47 @@ func value[B Body](p *B) (Body, error) {
 	return *p, nil
 }
 
-// fill sets the type and an owned copy of the body.
-func fill(e *Event, st *state, b Body) error {
+// newAppend returns the event that puts a copy of m at the tail.
+func newAppend(st *state, m *Message, pricer Pricer) (*Event, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	a := new(appended)
+	e, own := &a.event, &a.body.Message
+	m.cloneTo(own)
+	if err := noteLate(st, own); err != nil {
+		return nil, err
+	}
+	a.meta = newMeta(own)
+	a.meta.tokens, a.meta.by = int32(pricer.Price(own)), pricer.ID()
+	e.Type, e.meta, e.body = TypeMessage, &a.meta, &a.body
+	return e, nil
+}
+
+// newEvent returns the event with an owned copy of the body; seq and time are
+// the caller's.
+func newEvent(st *state, b Body, pricer Pricer) (*Event, error) {
 	b, err := deref(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if a, ok := b.(Append); ok {
+		return newAppend(st, &a.Message, pricer)
+	}
+	e := new(Event)
+	return e, fill(e, st, b)
+}
+
+// fill sets the type and an owned copy of a body that is no Append.
+func fill(e *Event, st *state, b Body) error {
 	switch b := b.(type) {
-	case Append:
-		if err := b.Message.Validate(); err != nil {
-			return err
-		}
-		own := &Append{*b.Message.Clone()}
-		if err := noteLate(st, &own.Message); err != nil {
-			return err
-		}
-		e.meta, e.body = newMeta(&own.Message), own
 	case Replace:
 		if err := b.Message.Validate(); err != nil {
 			return err
 		}
 		own := &Replace{Start: b.Start, End: b.End, Keep: append([]Seq(nil), b.Keep...), Message: *b.Message.Clone()}
-		e.meta, e.body = newMeta(&own.Message), own
+		m := newMeta(&own.Message)
+		e.meta, e.body = &m, own
 		if err := sameResults(st, own); err != nil {
 			return err
 		}

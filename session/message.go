@@ -327,7 +327,13 @@ func (m *Message) Validate() error {
 
 // Clone returns a deep copy. Strings are shared.
 func (m *Message) Clone() *Message {
-	c := *m
+	c := new(Message)
+	m.cloneTo(c)
+	return c
+}
+
+func (m *Message) cloneTo(c *Message) {
+	*c = *m
 	c.Parts = cloneParts(m.Parts)
 	if m.Extra != nil {
 		c.Extra = make(map[string]json.RawMessage, len(m.Extra))
@@ -338,7 +344,6 @@ func (m *Message) Clone() *Message {
 	if m.Origin != nil {
 		c.Origin = &Origin{Format: m.Origin.Format, Raw: slices.Clone(m.Origin.Raw)}
 	}
-	return &c
 }
 
 func cloneParts(parts []Part) []Part {
@@ -349,7 +354,7 @@ func cloneParts(parts []Part) []Part {
 	for i, p := range parts {
 		switch p := p.(type) {
 		case Text:
-			out[i] = p
+			out[i] = parts[i] // nobody can change it; p would be boxed once more
 		case Image:
 			p.Raw = slices.Clone(p.Raw)
 			out[i] = p

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 )
 
 // Texts of the results that [Session.Repair] writes.
@@ -26,11 +25,12 @@ const (
 // call Repair when the host starts, before it goes on, and not from a tool that
 // looks into a session which an agent may be running.
 func (s *Session) Repair(ctx context.Context) ([]Seq, error) {
-	return s.updateAt(ctx, func(v View) ([]Body, error) { return repair(v.state()) }, func(v View) time.Time {
-		for e := range v.Backward() {
-			return e.Time
+	return s.write(ctx, func(st *state) ([]*Event, *state, error) {
+		bodies, err := repair(st)
+		if err != nil || len(bodies) == 0 {
+			return nil, nil, err
 		}
-		return s.now()
+		return s.prepareBodies(st, st.log[len(st.log)-1].Time, bodies)
 	})
 }
 

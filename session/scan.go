@@ -314,7 +314,8 @@ func internSource(src Source) *Source {
 			return p
 		}
 	}
-	p := &src
+	p := new(Source) // not &src, which would cost a copy on every call
+	*p = src
 	if src.Ref == "" {
 		addInterned(&internedSources, table, src, p)
 	}

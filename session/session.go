@@ -103,13 +103,21 @@ func (s *Session) Refresh(ctx context.Context) error {
 // fn runs while other writers wait. It must not write to the session, which
 // would wait for ever.
 func (s *Session) Update(ctx context.Context, fn func(View) ([]Body, error)) ([]Seq, error) {
-	return s.updateAt(ctx, fn, nil)
+	return s.write(ctx, func(st *state) ([]*Event, *state, error) {
+		bodies, err := fn(View{st})
+		if err != nil || len(bodies) == 0 {
+			return nil, nil, err
+		}
+		return s.prepareBodies(st, s.now(), bodies)
+	})
 }
 
-// updateAt is Update with another clock.
-func (s *Session) updateAt(ctx context.Context, fn func(View) ([]Body, error), now func(View) time.Time) ([]Seq, error) {
+// write stores as one unit the events that next makes for the newest state, and
+// takes over the state after them. It runs next again when another process was
+// faster; no events and no error write nothing.
+func (s *Session) write(ctx context.Context, next func(*state) ([]*Event, *state, error)) ([]Seq, error) {
 	s.mu.Lock()
-	seqs, wait, err := s.update(ctx, fn, now)
+	seqs, wait, err := s.tryWrite(ctx, next)
 	s.mu.Unlock()
 	if err != nil || wait == nil {
 		return seqs, err
@@ -126,7 +134,7 @@ func (s *Session) updateAt(ctx context.Context, fn func(View) ([]Body, error), n
 	return seqs, nil
 }
 
-func (s *Session) update(ctx context.Context, fn func(View) ([]Body, error), now func(View) time.Time) ([]Seq, func() error, error) {
+func (s *Session) tryWrite(ctx context.Context, next func(*state) ([]*Event, *state, error)) ([]Seq, func() error, error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return nil, nil, err
@@ -135,16 +143,8 @@ func (s *Session) update(ctx context.Context, fn func(View) ([]Body, error), now
 			return nil, nil, s.broken
 		}
 		st := s.cur.Load()
-		bodies, err := fn(View{st})
-		if err != nil || len(bodies) == 0 {
-			return nil, nil, err
-		}
-		at := s.now()
-		if now != nil {
-			at = now(View{st})
-		}
-		events, next, err := s.prepare(st, at, bodies)
-		if err != nil {
+		events, after, err := next(st)
+		if err != nil || len(events) == 0 {
 			return nil, nil, err
 		}
 		wait, err := s.stage(ctx, Seq(len(st.log)), events)
@@ -160,13 +160,19 @@ func (s *Session) update(ctx context.Context, fn func(View) ([]Body, error), now
 		if err != nil {
 			return nil, nil, fmt.Errorf("append event %d: %w", len(st.log), err)
 		}
-		s.cur.Store(next)
+		s.cur.Store(after)
 		seqs := make([]Seq, len(events))
 		for i, e := range events {
 			seqs[i] = e.Seq
 		}
 		return seqs, wait, nil
 	}
+}
+
+func (s *Session) prepareBodies(st *state, at time.Time, bodies []Body) ([]*Event, *state, error) {
+	return s.prepare(st, at, len(bodies), func(st *state, i int) (*Event, error) {
+		return newEvent(st, bodies[i], s.cfg.pricer)
+	})
 }
 
 func (s *Session) stage(ctx context.Context, next Seq, events []*Event) (func() error, error) {
@@ -176,23 +182,24 @@ func (s *Session) stage(ctx context.Context, next Seq, events []*Event) (func() 
 	return nil, s.store.Append(ctx, next, events)
 }
 
-// prepare turns bodies into events and the state after them.
-func (s *Session) prepare(st *state, now time.Time, bodies []Body) ([]*Event, *state, error) {
-	now = time.UnixMilli(now.UnixMilli()).UTC()
-	events := make([]*Event, len(bodies))
+// prepare returns the n events that event makes, with the seqs and the time
+// that they get, and the state after them. event is given the state before it.
+func (s *Session) prepare(st *state, at time.Time, n int, event func(st *state, i int) (*Event, error)) ([]*Event, *state, error) {
+	at = time.UnixMilli(at.UnixMilli()).UTC()
+	events := make([]*Event, n)
 	st = st.derive()
-	for i, b := range bodies {
-		e := &Event{Seq: Seq(len(st.log)), Time: now}
-		err := fill(e, st, b)
-		if err == nil {
-			err = st.step(e, &s.cfg)
-		}
+	for i := range events {
+		seq := Seq(len(st.log))
+		e, err := event(st, i)
 		if err != nil {
-			return nil, nil, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
+			return nil, nil, fmt.Errorf("event %d: %w", seq, err)
+		}
+		e.Seq, e.Time = seq, at
+		if err := st.step(e, &s.cfg); err != nil {
+			return nil, nil, fmt.Errorf("event %d (%s): %w", seq, e.Type, err)
 		}
 		events[i] = e
 	}
-	st.own = false
 	return events, st, nil
 }
 
@@ -211,7 +218,6 @@ func (s *Session) catchUp(ctx context.Context) error {
 	if err != nil || st == nil {
 		return err
 	}
-	st.own = false
 	s.cur.Store(st)
 	return nil
 }
@@ -219,12 +225,11 @@ func (s *Session) catchUp(ctx context.Context) error {
 // Append puts messages at the tail of the surface, as one unit, and returns
 // their seqs. It keeps no reference to them.
 func (s *Session) Append(ctx context.Context, messages ...Message) ([]Seq, error) {
-	return s.Update(ctx, func(View) ([]Body, error) {
-		bodies := make([]Body, len(messages))
-		for i, m := range messages {
-			bodies[i] = Append{m}
-		}
-		return bodies, nil
+	// Not by Update, whose bodies would cost a copy of each message.
+	return s.write(ctx, func(st *state) ([]*Event, *state, error) {
+		return s.prepare(st, s.now(), len(messages), func(st *state, i int) (*Event, error) {
+			return newAppend(st, &messages[i], s.cfg.pricer)
+		})
 	})
 }
 

@@ -66,20 +66,25 @@ type callKey struct {
 }
 
 // state is one immutable state of a session. A new one is derived from the
-// last by apply; slices that only grow share their arrays, and everything else
+// last by step; slices that only grow share their arrays, and everything else
 // is copied on write.
 type state struct {
 	log   []*Event
 	nodes nodeList
 	pos   []int32 // position on the surface by seq, -1 when not on it
 	gen   uint64
+	// own and ownRest say that pos and rest are shared with nobody yet, so that
+	// they can be changed in place.
+	own, ownRest bool
+	*rest
+}
+
+// rest is what most messages leave as it is. States share it, so that an append
+// copies little; whoever changes it calls thaw first.
+type rest struct {
 	// changes ends with what the last step of gen did.
 	changes *changes
-	// own says that pos is shared with nobody yet, so that a replay can change
-	// it in place.
-	own bool
-
-	hidden *hiddenIndex // who hides what; made when it is asked for
+	hidden  *hiddenIndex // who hides what; made when it is asked for
 
 	ops   []Seq // every replace, restore, redo and rewind, in order
 	pins  []Seq // sorted
@@ -111,7 +116,7 @@ type usageAnchor struct {
 }
 
 func newState() *state {
-	return &state{envelopeSeq: NoSeq, turnSeq: NoSeq, stepSeq: NoSeq, hidden: new(hiddenIndex)}
+	return &state{rest: &rest{envelopeSeq: NoSeq, turnSeq: NoSeq, stepSeq: NoSeq, hidden: new(hiddenIndex)}}
 }
 
 func (st *state) total() int64 {
@@ -135,8 +140,16 @@ func (st *state) position(seq Seq) (int, error) {
 func (st *state) derive() *state {
 	n := new(state)
 	*n = *st
-	n.own = false
+	n.own, n.ownRest = false, false
 	return n
+}
+
+// thaw makes rest the state's own.
+func (st *state) thaw() {
+	if !st.ownRest {
+		c := *st.rest
+		st.rest, st.ownRest = &c, true
+	}
 }
 
 // step makes st the state after e, which must have the next seq. It validates
@@ -160,7 +173,8 @@ func (st *state) step(e *Event, cfg *config) error {
 	switch e.Type {
 	case TypeMessage:
 		pins := len(st.pins)
-		if len(e.meta.results) > 0 {
+		if len(e.meta.results) > 0 && (len(st.calls) > 0 || pins > 0) {
+			st.thaw()
 			st.settle(e)
 		}
 		st.pos[e.Seq] = int32(st.nodes.len())
@@ -170,11 +184,13 @@ func (st *state) step(e *Event, cfg *config) error {
 		}
 		return nil
 	case TypeReplace:
+		st.thaw()
 		return st.replace(e)
 	}
 	if !knownType(e.Type) {
 		return nil
 	}
+	st.thaw()
 	body, err := e.Body()
 	if err != nil {
 		return err

@@ -70,20 +70,20 @@ func (m *MemoryStore) Append(ctx context.Context, next Seq, events []*Event) err
 	if int(next) != len(m.events) {
 		return fmt.Errorf("%w: next event is %d, not %d", ErrConflict, len(m.events), next)
 	}
-	own := make([]*Event, len(events))
-	for i, e := range events {
-		own[i] = e
+	grown := m.events
+	for _, e := range events {
 		if e.external() {
 			// Another store may not live as long as this one.
 			body, err := e.Body()
 			if err != nil {
 				return err
 			}
-			own[i] = e.fresh()
-			own[i].body, own[i].src = body, nil
+			e = e.fresh()
+			e.body, e.src = body, nil
 		}
+		grown = append(grown, e)
 	}
-	m.events = append(m.events, own...)
+	m.events = grown
 	return nil
 }
 
