@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -15,31 +16,47 @@ import (
 	"github.com/agentcompact/agentcompact/recall"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/testdata"
+	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/formats"
 	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
-// corpus are the transcripts that the command can read.
+// corpus are the transcripts that are one file: all of them, each under the
+// format that it is read as.
 func corpus(t *testing.T) []testdata.Session {
 	t.Helper()
-	codecs := map[string]bool{}
-	for _, c := range formats.All() {
-		codecs[c.Name()] = true
-	}
 	all, err := testdata.Sessions()
 	require.NoError(t, err)
 	var out []testdata.Session
 	count := map[string]int{}
 	for _, s := range all {
-		if codecs[s.Format] && len(s.Files) == 0 {
-			out = append(out, s)
-			count[s.Format]++
+		if len(s.Files) > 0 {
+			continue // a folder
+		}
+		if s.Format == "other" { // the manifest does not know better
+			data, err := os.ReadFile(s.File())
+			require.NoError(t, err)
+			codec, _ := wire.Detect(data, true, formats.All()...)
+			require.NotNil(t, codec, s.Path)
+			s.Format = codec.Name()
+		}
+		out = append(out, s)
+		count[s.Format]++
+	}
+	for _, c := range formats.All() {
+		if !isFolder(c.Name()) {
+			require.Positive(t, count[c.Name()], "no session of format %s", c.Name())
 		}
 	}
 	require.GreaterOrEqual(t, count["openai-chat"], 14)
 	require.GreaterOrEqual(t, count["claude-code"], 25)
 	require.GreaterOrEqual(t, count["codex"], 8)
 	return out
+}
+
+// isFolder reports whether sessions of the format are folders.
+func isFolder(format string) bool {
+	return slices.ContainsFunc(formats.Trees(), func(c wire.TreeCodec) bool { return c.Name() == format })
 }
 
 // place copies a transcript into a folder of its own.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -14,25 +15,66 @@ import (
 	"github.com/agentcompact/agentcompact/session/sessiontest"
 	"github.com/agentcompact/agentcompact/store/filestore"
 	"github.com/agentcompact/agentcompact/testdata"
+	"github.com/agentcompact/agentcompact/wire/formats"
 	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
 // TestUndoGivesBack compacts every conversation of every transcript, once and
 // then once more on top, and undoes both, from the outside in. What the model
-// sees afterwards is what it saw at each step before.
+// sees afterwards is what it saw at each step before. Formats whose recorded
+// sessions are too short for that get a long one by conversion.
 func TestUndoGivesBack(t *testing.T) {
-	nested := 0
-	for _, s := range corpus(t) {
+	full := os.Getenv("AGENTCOMPACT_FULL") == "1"
+	nested := map[string]int{} // conversations that were compacted twice, by format
+	for i, s := range corpus(t) {
 		n := inspected(t, s.File(), 1).Conversations
-		if os.Getenv("AGENTCOMPACT_FULL") != "1" {
+		if !full {
 			n = min(n, 2)
 		}
 		for c := 1; c <= n; c++ {
-			t.Run(fmt.Sprintf("%s#%d", s.Path, c), func(t *testing.T) { nested += undoForeign(t, s, c) })
-			t.Run(fmt.Sprintf("own/%s#%d", s.Path, c), func(t *testing.T) { undoOwn(t, s, c) })
+			t.Run(fmt.Sprintf("%s#%d", s.Path, c), func(t *testing.T) { nested[s.Format] += undoForeign(t, place(t, s), c) })
+			if full || i%4 == 0 { // in our own format all are much alike
+				t.Run(fmt.Sprintf("own/%s#%d", s.Path, c), func(t *testing.T) { undoOwn(t, s, c) })
+			}
 		}
 	}
-	require.GreaterOrEqual(t, nested, 25, "conversations that were compacted twice")
+	long, err := testdata.Find("openai-chat/mini-swe-380-messages.traj.json")
+	require.NoError(t, err)
+	total := 0
+	for _, codec := range formats.All() {
+		format := codec.Name()
+		if nested[format] == 0 && !isFolder(format) {
+			t.Run("long/"+format, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "long.json")
+				if slices.Contains(formats.Targets(), format) {
+					r := run(t, "convert", "--to", format, "-o", path, long.File())
+					require.Equal(t, exitOK, r.code, r.stderr)
+				} else {
+					repeat(t, format, path)
+				}
+				nested[format] += undoForeign(t, path, 1)
+			})
+		}
+		if !isFolder(format) {
+			require.Positive(t, nested[format], "no conversation of format %s was compacted twice", format)
+		}
+		total += nested[format]
+	}
+	require.GreaterOrEqual(t, total, 40, "conversations that were compacted twice")
+}
+
+// repeat makes a long transcript out of a short one that is a plain array.
+func repeat(t *testing.T, format, path string) {
+	t.Helper()
+	all := corpus(t)
+	i := slices.IndexFunc(all, func(s testdata.Session) bool { return s.Format == format })
+	data, err := os.ReadFile(all[i].File())
+	require.NoError(t, err)
+	var messages []json.RawMessage
+	require.NoError(t, json.Unmarshal(data, &messages))
+	data, err = json.Marshal(slices.Repeat(messages, 8))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o644))
 }
 
 // seen is what a model sees of a conversation.
@@ -91,8 +133,7 @@ func turned(t *testing.T, verb, path string, conversation int) *undone {
 	return out
 }
 
-func undoForeign(t *testing.T, s testdata.Session, c int) (nested int) {
-	path := place(t, s)
+func undoForeign(t *testing.T, path string, c int) (nested int) {
 	was := whatIsSeen(t, path, c)
 	first := compactedTo(t, path, c, "0.5")
 	if first == "" {
