@@ -34,6 +34,7 @@ type logCheck struct {
 	start   session.Seq     // its start, NoSeq when none is open
 	began   bool
 	summary session.Seq          // its summary, NoSeq when it has none
+	pruned  session.Seq          // the last event of its last pruning, NoSeq when it has none
 	follows map[session.Seq]bool // replacements that belong to an event before
 }
 
@@ -68,7 +69,7 @@ func (c *logCheck) event(e *session.Event) {
 		if p.Span.Start < 0 || p.Span.End < 0 || p.Span.Start >= e.Seq || p.Span.End >= e.Seq {
 			bad("span %d to %d names no earlier events", p.Span.Start, p.Span.End)
 		}
-		c.began, c.open, c.start, c.summary = true, p.ID, e.Seq, session.NoSeq
+		c.began, c.open, c.start, c.summary, c.pruned = true, p.ID, e.Seq, session.NoSeq, session.NoSeq
 	case SummaryEvent:
 		c.summaryEvent(e, p, bad)
 	case EndEvent:
@@ -77,8 +78,12 @@ func (c *logCheck) event(e *session.Event) {
 			return
 		}
 		switch {
-		case p.Code == "" && c.summary == session.NoSeq:
+		case p.Code == "" && c.summary == session.NoSeq && c.pruned == session.NoSeq:
 			bad("attempt %s is committed without a summary", p.ID)
+		case p.Code == "" && c.summary == session.NoSeq:
+			if e.Seq != c.pruned+1 {
+				bad("the last pruning and the end of attempt %s do not stand in a row", p.ID)
+			}
 		case p.Code == "" && e.Seq != c.summary+2:
 			bad("summary, replacement and end of attempt %s do not stand in a row", p.ID)
 		case p.Code != "" && c.summary != session.NoSeq:
@@ -185,8 +190,17 @@ func (c *logCheck) prune(e *session.Event, p PruneEvent, bad func(string, ...any
 		}
 		c.follows[at] = true
 	}
-	// Whoever held the lease is dead: nothing may come from it any more.
-	c.began = false
+	switch {
+	case p.Attempt == "":
+		// Whoever held the lease is dead: nothing may come from it any more.
+		c.began = false
+	case !c.began || c.open != p.Attempt:
+		bad("no open attempt with id %q", p.Attempt)
+	case c.summary != session.NoSeq:
+		bad("attempt %s prunes after its summary", p.Attempt)
+	default:
+		c.pruned = e.Seq + session.Seq(len(p.Nodes))
+	}
 }
 
 // replacement checks that no replacement claims to be ours on its own. An

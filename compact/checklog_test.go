@@ -78,6 +78,22 @@ func pruned(seq session.Seq) session.Body {
 		Source: session.Source{Kind: session.SourceUser, Plugin: compact.Plugin, Form: compact.FormPruned}}}
 }
 
+// of says under whose lease a pruning is made.
+func of(attempt string) func(*compact.PruneEvent) {
+	return func(p *compact.PruneEvent) { p.Attempt = attempt }
+}
+
+// shortened is the summary of a span whose second message was pruned.
+func shortened(p *compact.SummaryEvent) {
+	p.Span.End, p.Seqs = 6, compact.SeqSet{0, 6}
+}
+
+func shortReplacement(id string, end session.Seq) session.Body {
+	r := replacement(id).(session.Replace)
+	r.End = end
+	return r
+}
+
 // TestCheckLog has the rows on the order of events, in the words of our log. A
 // row without a wanted text is a log without fault.
 func TestCheckLog(t *testing.T) {
@@ -128,6 +144,15 @@ func TestCheckLog(t *testing.T) {
 		{"prune another", []session.Body{prune(nil), pruned(2)}, "event 5 is not the short form of event 1"},
 		{"prune longer", []session.Body{prune(func(p *compact.PruneEvent) { p.After = 100 }), pruned(1)}, "100 tokens stand for 100"},
 		{"prune in a bracket", []session.Body{start("a"), prune(nil), pruned(1), end("a", compact.Cancelled)}, `no open attempt with id "a"`},
+		{"prune under a lease", []session.Body{start("a"), prune(of("a")), pruned(1), summary("a", shortened), shortReplacement("a", 6), end("a", "")}, ""},
+		{"prune under a lease, failure", []session.Body{start("a"), prune(of("a")), pruned(1), end("a", compact.SummaryFailed)}, ""},
+		{"prune under a lease is enough", []session.Body{start("a"), prune(of("a")), pruned(1), end("a", "")}, ""},
+		{"prune under a lease, late end", []session.Body{start("a"), prune(of("a")), pruned(1), turn, end("a", "")}, "the last pruning and the end of attempt a do not stand in a row"},
+		{"prune under a lease of nobody", []session.Body{prune(of("a")), pruned(1)}, `no open attempt with id "a"`},
+		{"prune under a lease of another", []session.Body{start("a"), prune(of("b")), pruned(1)}, `no open attempt with id "b"`},
+		{"prune after the summary", []session.Body{start("a"), summary("a", nil), replacement("a"), prune(func(p *compact.PruneEvent) { p.Attempt, p.Nodes = "a", []session.Seq{2} }), pruned(2)}, "attempt a prunes after its summary"},
+		{"crash after the pruning", []session.Body{start("a"), prune(of("a")), pruned(1), start("b"), end("b", compact.Cancelled)}, ""},
+		{"crash, and a late end", []session.Body{start("a"), prune(of("a")), pruned(1), start("b"), end("a", "")}, `no open attempt with id "a"`},
 		{"window", []session.Body{compact.Event(compact.WindowEvent{Model: "m"})}, "window of 0 tokens"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
@@ -171,6 +196,29 @@ func TestPruningTakesTheLeaseOver(t *testing.T) {
 	h = compact.HistoryOf(l.s)
 	assert.Nil(t, h.Open())
 	assert.Nil(t, h.Last(), "it has no end either")
+}
+
+// A pruning under a lease belongs to the attempt: it ends no hold, is no failure
+// and no commit, and leaves the row of failures as it is.
+func TestPruningUnderALease(t *testing.T) {
+	l := newLog(t)
+	l.write(start("f"), end("f", compact.SummaryFailed))
+	l.write(start("a"))
+	at := l.write(prune(of("a")), pruned(1))
+	h := compact.HistoryOf(l.s)
+	require.NotNil(t, h.Open())
+	assert.Equal(t, "a", h.Open().Start.ID)
+	assert.Equal(t, []session.Seq{at}, h.Open().Pruned)
+	assert.False(t, h.Open().PruneOnly(), "it has not ended")
+	l.write(end("a", ""))
+	h = compact.HistoryOf(l.s)
+	require.NoError(t, h.Err())
+	assert.Nil(t, h.Open())
+	assert.True(t, h.Last().PruneOnly())
+	assert.False(t, h.Last().Committed())
+	assert.Nil(t, h.LastCommitted())
+	assert.Equal(t, 1, h.Failures())
+	assert.Equal(t, compact.HistoryAt(l.s.View()).Attempts, h.Attempts)
 }
 
 // The history that is kept is that of the whole log, at any time.

@@ -104,8 +104,10 @@ func (a Agent) Route() (provider, model string) {
 // and returns the context's cause inside an [*Error] with code [Cancelled].
 type Service interface {
 	// CompactIfNeeded considers an automatic compaction. A nil result without
-	// an error means that nothing was committed; [Considerer] says why, and
-	// whether tool results were pruned. Below the threshold it costs no call.
+	// an error means that no checkpoint was committed; [Considerer] says why, and
+	// whether tool results were pruned. Below the threshold it costs no call. For
+	// an overflow it takes the lease before it prunes, so that a session in which
+	// somebody compacts already stays as it is.
 	CompactIfNeeded(ctx context.Context, agent Agent, trigger Trigger) (*Result, error)
 	// CompactRegion replaces the messages from start to end, both included and
 	// both named by their seqs on the surface, by one checkpoint. The span is
@@ -140,7 +142,10 @@ type NowOptions struct {
 type Manual interface {
 	// CompactNow compacts everything before the wanted tail, whatever the
 	// pressure, also when automatic compaction is off. Nil options mean
-	// defaults. Without a useful span the error has code [NothingToCompact].
+	// defaults. Without a useful span the error has code [NothingToCompact]. A
+	// summary of a [Background] that is ready is committed first, unless the
+	// options ask for something that it was not made for; it is the result when
+	// nothing else is left to do.
 	CompactNow(ctx context.Context, agent Agent, opts *NowOptions) (*Result, error)
 }
 
@@ -169,7 +174,10 @@ type Background interface {
 	// StartBackground begins a run when the session is above the lower mark
 	// and none is under way, and reports whether it did. It never waits for a
 	// model. The run ends with ctx; its result is committed by the next
-	// CompactIfNeeded if the span is unchanged, and discarded otherwise.
+	// CompactIfNeeded if the span is unchanged, and discarded otherwise. It makes
+	// nobody who uses the same service find the session busy: a run under way is
+	// given up, and ends as canceled, when somebody compacts by hand or a request
+	// is refused as too long.
 	StartBackground(ctx context.Context, agent Agent) (bool, error)
 	// WaitBackground waits until no run is under way for the session.
 	WaitBackground(ctx context.Context, agent Agent) error

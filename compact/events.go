@@ -49,7 +49,9 @@ type StartEvent struct {
 	Trigger Trigger `json:"trigger"`
 	Target  string  `json:"target,omitempty"`
 	Holder  Holder  `json:"holder"`
-	Span    Span    `json:"span"`
+	// Span is what the attempt is about. What is pruned under its lease may put
+	// other messages in the place of those at the edges.
+	Span Span `json:"span"`
 	// Policy is what decided how much is kept, so that the same request on an
 	// unchanged session is known to be idle.
 	Policy string `json:"policy,omitempty"`
@@ -76,7 +78,9 @@ type SummaryEvent struct {
 	Trigger Trigger         `json:"trigger"`
 }
 
-// EndEvent closes an attempt. Code is empty when it was committed.
+// EndEvent closes an attempt. Code is empty when it did what it was for: a
+// checkpoint stands on the surface, or tool results were shortened under its
+// lease and that was enough.
 type EndEvent struct {
 	ID    string `json:"id"`
 	Code  Code   `json:"code,omitempty"`
@@ -88,11 +92,15 @@ type EndEvent struct {
 	Calls []Call `json:"calls,omitempty"`
 }
 
-// PruneEvent is an attempt of its own kind: the replacements follow it in the
-// same store write.
+// PruneEvent is an attempt of its own kind, or a part of one that holds the
+// lease: the replacements follow it in the same store write. What it shortened
+// stays shortened, however the attempt ends.
 type PruneEvent struct {
-	ID    string        `json:"id"`
-	Nodes []session.Seq `json:"nodes"`
+	ID string `json:"id"`
+	// Attempt is the id of the attempt that holds the lease; empty for a pruning
+	// by itself.
+	Attempt string        `json:"attempt,omitempty"`
+	Nodes   []session.Seq `json:"nodes"`
 	// Before and After are the tokens of the pruned results.
 	Before int `json:"before"`
 	After  int `json:"after"`

@@ -15,13 +15,23 @@ type Attempt struct {
 	// Summary and Checkpoint are the events of a committed attempt, [session.NoSeq]
 	// otherwise.
 	Summary, Checkpoint session.Seq
+	// Pruned are the compact/prune events under its lease.
+	Pruned []session.Seq
 	// End is nil while the attempt is open.
 	End    *EndEvent
 	EndSeq session.Seq
 }
 
 // Committed reports whether the attempt put a checkpoint on the surface.
-func (a *Attempt) Committed() bool { return a != nil && a.End != nil && a.End.Code == "" }
+func (a *Attempt) Committed() bool {
+	return a != nil && a.End != nil && a.End.Code == "" && a.Checkpoint != session.NoSeq
+}
+
+// PruneOnly reports whether the attempt shortened tool results, and that was
+// enough.
+func (a *Attempt) PruneOnly() bool {
+	return a != nil && a.End != nil && a.End.Code == "" && a.Checkpoint == session.NoSeq && len(a.Pruned) > 0
+}
 
 // History is what the log of a session says about its compactions. It is a
 // value; its slices are shared and must not be modified.
@@ -38,7 +48,8 @@ type History struct {
 }
 
 // Open returns the attempt that has the lease: the newest one, as long as it has
-// no end and no pruning came after it. It may be stale: its process may be dead.
+// no end and no pruning by itself came after it. It may be stale: its process may
+// be dead.
 func (h *History) Open() *Attempt {
 	if h.open < 0 {
 		return nil
@@ -67,7 +78,8 @@ func (h *History) LastCommitted() *Attempt {
 }
 
 // Failures counts the automatic attempts that failed in a row up to now.
-// Canceled and vetoed ones neither count nor end the row; a committed one ends it.
+// Canceled and vetoed ones, and those for which pruning was enough, neither count
+// nor end the row; a committed one ends it.
 func (h *History) Failures() int { return h.failures }
 
 // Find returns the attempt with the given compaction id, nil when there is
@@ -113,7 +125,16 @@ func (h *History) add(v session.View, e *session.Event) error {
 	case WindowEvent:
 		h.Windows = append(slices.Clip(h.Windows), p)
 	case PruneEvent:
-		h.open = -1 // who held the lease was dead, and has lost it now
+		if p.Attempt == "" {
+			h.open = -1 // who held the lease was dead, and has lost it now
+			return nil
+		}
+		if a := h.Open(); a == nil || a.Start.ID != p.Attempt {
+			return out("no open attempt with id %q", p.Attempt)
+		}
+		h.own()
+		a := h.Open()
+		a.Pruned = append(slices.Clip(a.Pruned), e.Seq)
 	case StartEvent:
 		var bad error
 		switch {
@@ -149,7 +170,7 @@ func (h *History) add(v session.View, e *session.Event) error {
 			return out("no open attempt with id %q", p.ID)
 		}
 		var bad error
-		if p.Code == "" && a.Summary == session.NoSeq {
+		if p.Code == "" && a.Summary == session.NoSeq && len(a.Pruned) == 0 {
 			bad = out("committed without a summary")
 		}
 		h.own()
@@ -157,8 +178,9 @@ func (h *History) add(v session.View, e *session.Event) error {
 		a.End, a.EndSeq = &p, e.Seq
 		h.open = -1
 		switch {
-		case p.Code == "":
+		case a.Committed():
 			h.failures = 0
+		case p.Code == "":
 		case a.Start.Trigger.Auto() && p.Code != Cancelled && p.Code != Vetoed:
 			h.failures++
 		}

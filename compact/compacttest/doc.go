@@ -71,6 +71,7 @@ func TestService(t *testing.T, new func(t testing.TB, write Write) compact.Servi
 		{"planner", (*suite).planner},
 		{"undoer", (*suite).undoer},
 		{"background", (*suite).background},
+		{"background gives way", (*suite).givesWay},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(&suite{T: t, new: new}) })
 	}

@@ -190,3 +190,42 @@ func (t *suite) background() {
 	require.NoError(w, err)
 	w.committed(before, r, compact.Behind)
 }
+
+// givesWay: who asks for a compaction, or has a request refused, does not wait for
+// a summary in the background, and is not told that the session is busy by it.
+func (t *suite) givesWay() {
+	for name, run := range map[compact.Trigger]func(w *world) (*compact.Result, error){
+		compact.Region: func(w *world) (*compact.Result, error) { return w.region(w.Context(), 4) },
+		compact.ContextOverflow: func(w *world) (*compact.Result, error) {
+			return w.svc.CompactIfNeeded(w.Context(), w.agent, compact.ContextOverflow)
+		},
+	} {
+		t.sub(string(name), func(t *suite) {
+			w := t.world(nil)
+			b := ability[compact.Background](w)
+			begun := make(chan struct{})
+			w.write = func(ctx context.Context, n int) (string, error) {
+				if n > 1 {
+					return "Done.", nil
+				}
+				close(begun)
+				<-ctx.Done()
+				return "", context.Cause(ctx)
+			}
+			w.rounds(26)
+			ok, err := b.StartBackground(w.Context(), w.agent)
+			require.NoError(w, err)
+			require.True(w, ok)
+			<-begun
+			_, err = w.svc.CompactRegion(w.Context(), w.agent, 7, 4)
+			w.failed(err, compact.Reversed)
+			require.Nil(w, w.attempts()[0].End, "what is refused disturbs nobody")
+			before := w.s.View()
+			r, err := run(w)
+			require.NoError(w, err)
+			w.committed(before, r, name)
+			w.ended(2, "")
+			assert.Equal(w, compact.Cancelled, w.attempts()[0].End.Code)
+		})
+	}
+}

@@ -12,10 +12,13 @@ import (
 // consider carries an automatic decision out. Why nothing was committed comes
 // back as an error, also where that is no failure.
 func (e *Engine) consider(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
+	if d.trigger == compact.ContextOverflow {
+		return e.overflow(ctx, agent, d, out)
+	}
 	s := agent.Session
 	if d.policy.ResultCap > 0 {
 		pruned, err := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
-			return e.oversized(s, v, v.Len(), d.policy.ResultCap)
+			return e.oversized(s, v, 0, v.Len(), d.policy.ResultCap)
 		})
 		if err != nil {
 			return err
@@ -26,7 +29,7 @@ func (e *Engine) consider(ctx context.Context, agent compact.Agent, d decision, 
 			d.tokens = d.reported(total(d.view))
 		}
 	}
-	if d.trigger == compact.Pressure && d.tokens < d.threshold {
+	if d.tokens < d.threshold {
 		return fail(compact.BelowThreshold, "%d tokens are below the threshold of %d", d.tokens, d.threshold)
 	}
 	if err := e.settled(ctx, s); err != nil {
@@ -35,17 +38,11 @@ func (e *Engine) consider(ctx context.Context, agent compact.Agent, d decision, 
 	if err := e.free(s); err != nil {
 		return err
 	}
-	if d.trigger == compact.Pressure {
-		var why *compact.Error
-		if err := e.held(compact.HistoryOf(s), d.view, d.threshold); errors.As(err, &why) {
-			// The answer is that of the attempt before, and no failure of this
-			// one.
-			out.Code, out.Reason = why.Code, why.Detail
-			return nil
-		}
-	}
-	if d.trigger == compact.ContextOverflow {
-		return e.overflow(ctx, agent, d, out)
+	var why *compact.Error
+	if err := e.held(compact.HistoryOf(s), d.view, d.threshold); errors.As(err, &why) {
+		// The answer is that of the attempt before, and no failure of this one.
+		out.Code, out.Reason = why.Code, why.Detail
+		return nil
 	}
 	return e.pressure(ctx, agent, d, out)
 }
@@ -85,7 +82,7 @@ func (e *Engine) pressure(ctx context.Context, agent compact.Agent, d decision, 
 	// a tail that is too large by itself has its results shortened.
 	sp, err := choose(s, s.View(), wanted, 0, nil)
 	if left := remaining(s.View(), sp); left+minimumCheckpoint >= limit {
-		pruned, perr := e.shrinkTail(ctx, agent, limit, sp)
+		pruned, perr := e.prune(ctx, agent, func(v session.View) ([]shortened, error) { return e.inTail(s, v, limit, sp) })
 		if perr != nil {
 			return perr
 		}
@@ -145,83 +142,157 @@ func (e *Engine) floor(v session.View, d decision, wanted tail, limit int) error
 	return fail(compact.NoProgress, "with a tail of %s, compacting would not bring the session below the threshold of %d", wanted, d.threshold)
 }
 
-// shrinkTail shortens the results behind the span, the largest first, until a
-// checkpoint has room below the threshold. It commits nothing when that cannot
-// be reached.
-func (e *Engine) shrinkTail(ctx context.Context, agent compact.Agent, threshold int, sp span) ([]compact.Pruned, error) {
-	s := agent.Session
+// inTail picks results behind the span to shorten, the largest first, until a
+// checkpoint has room below the threshold. It picks nothing when that cannot be
+// reached.
+func (e *Engine) inTail(s *session.Session, v session.View, threshold int, sp span) ([]shortened, error) {
 	room := threshold - minimumCheckpoint - max(threshold/20, 1)
-	return e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
-		list, err := e.results(v, v.Len())
-		if err != nil {
-			return nil, err
+	list, err := e.results(v, v.Len())
+	if err != nil {
+		return nil, err
+	}
+	from := sp.end
+	if e.opts.Prune.Off { // then it is for the newest unit alone
+		from = max(from, toolpairing.Of(v).Before(max(v.Len()-1, 0)))
+	}
+	var behind []int
+	for _, i := range list {
+		if i >= from {
+			behind = append(behind, i)
 		}
-		from := sp.end
-		if e.opts.Prune.Off { // then it is for the newest unit alone
-			from = max(from, toolpairing.Of(v).Before(max(v.Len()-1, 0)))
-		}
-		var tailResults []int
-		for _, i := range list {
-			if i >= from {
-				tailResults = append(tailResults, i)
-			}
-		}
-		return e.fitResults(s, v, tailResults, remaining(v, sp)-room)
-	})
+	}
+	return e.fitResults(s, v, behind, remaining(v, sp)-room)
 }
 
+// overflow takes the lease, shortens tool results under it, and folds the rest
+// if that was not enough: whoever runs a compaction already is not disturbed.
 func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
-	s := agent.Session
-	// Only the newest unit has to stay; the tail that is counted in messages
-	// stays where that leaves something to fold.
-	wanted := d.policy.tail(d.base())
-	newest := tail{tokens: 0, prompt: wanted.prompt}
-	if wanted.tokens < 0 && wanted.messages > 0 {
-		if _, err := choose(s, s.View(), wanted, 0, nil); err == nil {
-			newest = wanted
+	o := flood{e: e, s: agent.Session, limit: d.overflowLimit(), cap: d.policy.ResultCap, wanted: d.policy.tail(d.base())}
+	a, err := e.begin(ctx, agent, job{trigger: compact.ContextOverflow, choose: func(v session.View) (span, error) {
+		sp, err := o.fold(v)
+		if err == nil {
+			return sp, nil
 		}
-	}
-	if !e.opts.Prune.Off {
-		pruned, err := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
-			return e.oversized(s, v, protectedFrom(v, 0), e.opts.Prune.OversizedTokens)
-		})
-		if err != nil {
-			return err
-		}
-		out.Pruned = append(out.Pruned, pruned...)
-	}
-	sp, err := choose(s, s.View(), newest, 0, nil)
-	limit := d.overflowLimit()
-	if limit > 0 && remaining(s.View(), sp)+minimumCheckpoint >= limit {
-		pruned, perr := e.shrinkTail(ctx, agent, limit, sp)
+		list, perr := o.newest(v)
 		if perr != nil {
-			return perr
+			return span{}, perr
 		}
-		out.Pruned = append(out.Pruned, pruned...)
-		if len(pruned) > 0 && total(s.View()) < limit {
-			return nil
+		if len(list) == 0 {
+			return span{}, err
 		}
-		sp, err = choose(s, s.View(), newest, 0, nil)
-		if remaining(s.View(), sp)+minimumCheckpoint >= limit {
-			limit = 0 // it cannot be reached: reduce what can be reduced
-		}
-	}
+		return spanAround(v, list)
+	}})
 	if err != nil {
-		// Nothing can be folded: the newest results are what is left.
-		pruned, perr := e.prune(ctx, agent, func(v session.View) ([]shortened, error) {
-			return e.oversized(s, v, v.Len(), e.opts.Prune.OversizedTokens)
-		})
-		out.Pruned = append(out.Pruned, pruned...)
-		if perr != nil || len(pruned) > 0 {
-			return perr
-		}
 		return err
 	}
-	out.Result, err = e.attempt(ctx, agent, job{
-		trigger: compact.ContextOverflow, limit: limit,
-		choose: func(v session.View) (span, error) { return choose(agent.Session, v, newest, 0, nil) },
-	})
+	defer a.release()
+	enough, err := o.makeRoom(ctx, a, out)
+	if err != nil {
+		return a.end(ctx, err)
+	}
+	if enough {
+		return nil // with its end in the log
+	}
+	out.Result, err = a.finish(ctx)
 	return err
+}
+
+// flood is what an overflow goes by.
+type flood struct {
+	e      *Engine
+	s      *session.Session
+	limit  int // what the session should be below, in our prices; 0 for none
+	cap    int // of results, by the policy; 0 for none
+	wanted tail
+}
+
+// fold selects what a summary would replace. Only the newest unit has to stay;
+// the tail that is counted in messages stays where that leaves something to fold.
+func (o flood) fold(v session.View) (span, error) {
+	if o.wanted.tokens < 0 && o.wanted.messages > 0 {
+		if sp, err := choose(o.s, v, o.wanted, 0, nil); err == nil {
+			return sp, nil
+		}
+	}
+	return choose(o.s, v, tail{tokens: 0, prompt: o.wanted.prompt}, 0, nil)
+}
+
+// makeRoom shortens tool results under the lease of the attempt and gives it the
+// span and the limit of what is left to do. It reports whether nothing is: then
+// the attempt has ended.
+func (o flood) makeRoom(ctx context.Context, a *attempt, out *compact.Outcome) (enough bool, err error) {
+	shorten := func(pick func(session.View) ([]shortened, bool, error)) (bool, error) {
+		list, enough, err := a.prune(ctx, pick)
+		out.Pruned = append(out.Pruned, list...)
+		return enough, err
+	}
+	fold := func() (err error) {
+		v := o.s.View()
+		a.span, err = o.fold(v)
+		a.view = v
+		return err
+	}
+	tight := func() bool { return o.limit > 0 && remaining(a.view, a.span)+minimumCheckpoint >= o.limit }
+
+	enough, err = shorten(func(v session.View) ([]shortened, bool, error) {
+		if _, err := o.fold(v); err != nil {
+			list, err := o.newest(v)
+			return list, true, err
+		}
+		list, err := o.older(v)
+		return list, false, err
+	})
+	if enough || err != nil {
+		return enough, err
+	}
+	if err := fold(); err != nil {
+		return false, fail(compact.Changed, "what was to be folded is gone: %v", err)
+	}
+	if tight() {
+		enough, err = shorten(func(v session.View) ([]shortened, bool, error) {
+			sp, _ := o.fold(v)
+			list, err := o.e.inTail(o.s, v, o.limit, sp)
+			return list, total(v)-savings(list) < o.limit, err
+		})
+		if enough || err != nil {
+			return enough, err
+		}
+		if err := fold(); err != nil {
+			return false, fail(compact.Changed, "what was to be folded is gone: %v", err)
+		}
+	}
+	if !tight() { // else it cannot be reached: reduce what can be reduced
+		a.limit = o.limit
+	}
+	return false, nil
+}
+
+// older picks what goes first: results above the cap of the policy, and before
+// the newest unit those that are oversized.
+func (o flood) older(v session.View) ([]shortened, error) {
+	e := o.e
+	from := protectedFrom(v, 0)
+	if e.opts.Prune.Off {
+		from = 0
+	}
+	list, err := e.oversized(o.s, v, 0, from, e.opts.Prune.limit(o.cap))
+	if err != nil || o.cap == 0 {
+		return list, err
+	}
+	capped, err := e.oversized(o.s, v, from, v.Len(), o.cap)
+	return append(list, capped...), err
+}
+
+// newest picks what is left when nothing can be folded: as much of all results
+// as makes the session fit, or all that are oversized where that is unknown or
+// out of reach.
+func (o flood) newest(v session.View) ([]shortened, error) {
+	if o.limit > 0 && total(v)+minimumCheckpoint >= o.limit {
+		if list, err := o.e.inTail(o.s, v, o.limit, span{}); err != nil || len(list) > 0 {
+			return list, err
+		}
+	}
+	return o.e.oversized(o.s, v, 0, v.Len(), o.e.opts.Prune.limit(o.cap))
 }
 
 // overflowLimit is what the session should be below after an overflow: the

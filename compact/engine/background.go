@@ -21,11 +21,13 @@ type behind struct {
 }
 
 type behindRun struct {
-	ctx    context.Context
-	cancel func()
-	done   chan struct{} // closed when the goroutine is over
-	a      *attempt
-	c      *checkpoint // nil when it failed; read after done
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	release func()        // of what watches the caller's context
+	done    chan struct{} // closed when the goroutine is over
+	a       *attempt
+	c       *checkpoint // nil when it failed; read after done
+	gaveWay bool        // something that cannot wait takes its place
 }
 
 func (r *behindRun) ready() bool {
@@ -81,18 +83,21 @@ func (e *Engine) StartBackground(ctx context.Context, agent compact.Agent) (bool
 		return false, err
 	}
 	r := &behindRun{a: a, done: make(chan struct{})}
-	inner, cancel := context.WithCancel(ctx)
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	stop := context.AfterFunc(ctx, func() { b.abandon(r) })
-	r.ctx, r.cancel = inner, func() { stop(); cancel() }
+	r.release = func() { stop(); r.cancel(nil) }
 	b.run = r
 	b.has.Store(true)
 	go func() {
 		defer close(r.done)
 		c, err := a.write(r.ctx)
+		if err == nil {
+			err = cancelled(r.ctx)
+		}
 		if err != nil {
 			_ = a.end(r.ctx, err) // the failure is in the log
 			a.release()
-			r.cancel()
+			r.release()
 			return
 		}
 		r.c = c
@@ -116,7 +121,10 @@ func (b *behind) abandon(r *behindRun) {
 func (b *behind) drop(r *behindRun, cause error) {
 	b.run = nil
 	b.has.Store(false)
-	r.cancel()
+	r.release()
+	if r.gaveWay {
+		b.stale++
+	}
 	if r.c == nil {
 		return
 	}
@@ -142,8 +150,9 @@ func (e *Engine) WaitBackground(ctx context.Context, agent compact.Agent) error 
 	}
 }
 
-// StaleBackground returns how many background summaries of the session this
-// engine discarded because their span had changed.
+// StaleBackground returns how many background runs of the session this engine
+// discarded: their span had changed, or something that cannot wait took their
+// place.
 func (e *Engine) StaleBackground(agent compact.Agent) int {
 	b := e.behind(agent.Session)
 	b.mu.Lock()
@@ -151,12 +160,11 @@ func (e *Engine) StaleBackground(agent compact.Agent) int {
 	return b.stale
 }
 
-// applyBackground commits a background summary that is ready. It returns nil
-// when there is none, or when it was stale. busy is true while one is being
-// made; interrupt gives that up. A summary of a span that is in the way is
-// discarded; inTheWay may be nil.
-func (e *Engine) applyBackground(ctx context.Context, agent compact.Agent, interrupt bool, inTheWay func(span) bool) (r *compact.Result, busy bool, err error) {
-	b := e.behind(agent.Session)
+// applyReady commits a background summary that is ready. It returns nil when
+// there is none, or when it was stale; making is true while one is being made. A
+// summary of a span that is in the way is discarded; inTheWay may be nil.
+func (e *Engine) applyReady(ctx context.Context, s *session.Session, inTheWay func(span) bool) (r *compact.Result, making bool, err error) {
+	b := e.behind(s)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	run := b.run
@@ -164,24 +172,20 @@ func (e *Engine) applyBackground(ctx context.Context, agent compact.Agent, inter
 		return nil, false, nil
 	}
 	if !run.ready() {
-		if !interrupt {
-			return nil, true, nil
-		}
-		run.cancel()
-		<-run.done
+		return nil, true, nil
 	}
 	if cause := cancelled(run.ctx); cause != nil || run.c == nil {
 		b.drop(run, cause)
 		return nil, false, nil
 	}
 	if inTheWay != nil && inTheWay(run.a.span) {
+		run.gaveWay = true
 		b.drop(run, fail(compact.Changed, "somebody compacts a part of the span"))
-		b.stale++
 		return nil, false, nil
 	}
 	b.run = nil
 	b.has.Store(false)
-	defer run.cancel()
+	defer run.release()
 	defer run.a.release()
 	res, err := run.a.commit(ctx, run.c)
 	if err == nil {
@@ -193,4 +197,88 @@ func (e *Engine) applyBackground(ctx context.Context, agent compact.Agent, inter
 		return nil, false, nil
 	}
 	return nil, false, err
+}
+
+// supersede gives up the background run that is under way, if there is one, and
+// waits for its end in the log: why says for what, in its words.
+func (e *Engine) supersede(ctx context.Context, s *session.Session, why string) error {
+	b := e.behind(s)
+	b.mu.Lock()
+	run := b.run
+	if run == nil {
+		b.mu.Unlock()
+		return nil
+	}
+	run.gaveWay = true
+	b.mu.Unlock()
+	run.cancel(errors.New(why))
+	select {
+	case <-run.done:
+	case <-ctx.Done(): // its summarizer does not listen
+		return cancelled(ctx)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.run == run {
+		b.drop(run, cancelled(run.ctx))
+	}
+	return nil
+}
+
+// byHand does what somebody asked for, which needs the lease. A background run of
+// this engine does not keep it busy: a summary that is ready is committed first,
+// or discarded when it is in the way, and one that is being made is given up. do
+// checks what was asked for before it asks for the lease, so what is refused
+// disturbs nobody.
+func (e *Engine) byHand(ctx context.Context, s *session.Session, inTheWay func(span) bool, do func() error) (ready *compact.Result, err error) {
+	for {
+		err := do()
+		if !errors.Is(err, compact.Busy) || !e.behind(s).has.Load() {
+			return ready, err
+		}
+		r, making, err := e.applyReady(ctx, s, inTheWay)
+		if err != nil {
+			return ready, err
+		}
+		if r != nil {
+			ready = r
+		}
+		if making {
+			if err := e.supersede(ctx, s, "somebody asked for something else"); err != nil {
+				return ready, err
+			}
+		}
+	}
+}
+
+// attemptByHand makes a compaction that somebody asked for. Without inTheWay, what
+// the background made is a part of it, and the result when nothing else is left to
+// do.
+func (e *Engine) attemptByHand(ctx context.Context, agent compact.Agent, j job, inTheWay func(span) bool) (r *compact.Result, err error) {
+	var ready *compact.Result
+	if inTheWay == nil {
+		if ready, _, err = e.applyReady(ctx, agent.Session, nil); err != nil {
+			return nil, err
+		}
+	}
+	late, err := e.byHand(ctx, agent.Session, inTheWay, func() error {
+		r, err = e.attempt(ctx, agent, j)
+		return err
+	})
+	if late != nil {
+		ready = late
+	}
+	if ready != nil && inTheWay == nil && errors.Is(err, compact.NothingToCompact) {
+		return ready, nil
+	}
+	return r, err
+}
+
+// overlapping says of a span whether it has messages of the one that the job
+// would choose now.
+func (j job) overlapping(s *session.Session) func(span) bool {
+	return func(other span) bool {
+		own, err := j.choose(s.View())
+		return err == nil && own.overlaps(other)
+	}
 }

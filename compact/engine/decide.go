@@ -133,7 +133,7 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 	if last == nil || last.Committed() {
 		return nil
 	}
-	grown := v.SurfaceTokens() + v.EnvelopeTokens() - last.End.Before
+	grown := v.SurfaceTokens() + v.EnvelopeTokens() - last.End.After
 	switch last.End.Code {
 	case compact.Cancelled, compact.Vetoed, compact.NotSmaller, compact.NoProgress, compact.NothingToCompact:
 		if need := int(trifle * float64(max(threshold, last.End.Before/2))); grown < max(need, 1) {
@@ -164,10 +164,11 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 
 // lastAutomatic returns the newest attempt that has ended and tells something of
 // automatic ones: one of them, or any that was committed. Somebody who tries by
-// hand and fails does not set the bounds of automatic attempts back.
+// hand and fails does not set the bounds of automatic attempts back, and neither
+// does an attempt for which pruning was enough: it says nothing of the summarizer.
 func lastAutomatic(h compact.History) *compact.Attempt {
 	for i := len(h.Attempts) - 1; i >= 0; i-- {
-		if a := &h.Attempts[i]; a.End != nil && (a.Committed() || a.Start.Trigger.Auto()) {
+		if a := &h.Attempts[i]; a.End != nil && (a.Committed() || a.Start.Trigger.Auto() && !a.PruneOnly()) {
 			return a
 		}
 	}

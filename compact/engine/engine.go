@@ -84,9 +84,17 @@ func (e *Engine) Consider(ctx context.Context, agent compact.Agent, trigger comp
 		return &compact.Outcome{Code: compact.AutoOff, Reason: "automatic compaction is switched off",
 			Tokens: Estimate(v), After: Estimate(v), GenerationBefore: v.Generation(), GenerationAfter: v.Generation()}, nil
 	}
-	ready, busy, err := e.applyBackground(ctx, agent, trigger == compact.ContextOverflow, nil)
+	ready, making, err := e.applyReady(ctx, agent.Session, nil)
 	if err != nil {
 		return nil, err
+	}
+	if making && trigger == compact.ContextOverflow {
+		// The refused request does not wait for a summary that may be long in
+		// coming; one that just came is discarded with it.
+		if err := e.supersede(ctx, agent.Session, "the provider refused a request as too long"); err != nil {
+			return nil, err
+		}
+		making = false
 	}
 	if ready != nil {
 		d, _ := e.decide(agent, compact.ContextOverflow) // it needs no window
@@ -103,7 +111,7 @@ func (e *Engine) Consider(ctx context.Context, agent compact.Agent, trigger comp
 	}
 	out := &compact.Outcome{Tokens: d.tokens, Threshold: d.threshold, Window: d.window, After: d.tokens,
 		GenerationBefore: d.view.Generation(), GenerationAfter: d.view.Generation()}
-	if busy {
+	if making {
 		out.Code, out.Reason = compact.Busy, "a summary is being made in the background"
 		return out, nil
 	}
@@ -149,18 +157,10 @@ func (e *Engine) CompactRegion(ctx context.Context, agent compact.Agent, start, 
 	if err := cancelled(ctx); err != nil {
 		return nil, err
 	}
-	if e.behind(agent.Session).has.Load() {
-		asked, err := region(agent.Session, agent.Session.View(), start, end)
-		if err != nil {
-			return nil, err
-		}
-		if _, _, err := e.applyBackground(ctx, agent, false, asked.overlaps); err != nil {
-			return nil, err
-		}
-	}
-	return e.attempt(ctx, agent, job{trigger: compact.Region, choose: func(v session.View) (span, error) {
+	j := job{trigger: compact.Region, choose: func(v session.View) (span, error) {
 		return region(agent.Session, v, start, end)
-	}})
+	}}
+	return e.attemptByHand(ctx, agent, j, j.overlapping(agent.Session))
 }
 
 // CompactNow implements [compact.Manual].
@@ -174,15 +174,12 @@ func (e *Engine) CompactNow(ctx context.Context, agent compact.Agent, opts *comp
 	if err := cancelled(ctx); err != nil {
 		return nil, err
 	}
-	ready, _, err := e.applyBackground(ctx, agent, false, nil)
-	if err != nil {
-		return nil, err
+	j := e.now(agent, *opts)
+	if opts.Instructions == "" && len(opts.Keep) == 0 && opts.Target == 0 {
+		return e.attemptByHand(ctx, agent, j, nil)
 	}
-	r, err := e.attempt(ctx, agent, e.now(agent, *opts))
-	if ready != nil && errors.Is(err, compact.NothingToCompact) {
-		return ready, nil // what was ready was all there was to do
-	}
-	return r, err
+	// A summary that was made without these wishes does not fulfill them.
+	return e.attemptByHand(ctx, agent, j, j.overlapping(agent.Session))
 }
 
 // now is the job of a compaction by hand.

@@ -3,141 +3,18 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcompact/agentcompact/compact"
-	"github.com/agentcompact/agentcompact/compact/compacttest"
 	"github.com/agentcompact/agentcompact/compact/engine"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
 )
-
-// stub is a summarizer that does what a test says.
-type stub struct {
-	mu    sync.Mutex
-	calls int
-	// collect answers the n-th request, from 1; nil answers "Short.".
-	collect func(ctx context.Context, n int, req *summarize.Request) (string, error)
-	// seen are the requests.
-	seen []*summarize.Request
-}
-
-func (s *stub) Name() string { return "stub" }
-
-func (s *stub) Open(ctx context.Context, req *summarize.Request) (summarize.Pending, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	s.seen = append(s.seen, req)
-	return stubPending{s, s.calls, req}, nil
-}
-
-type stubPending struct {
-	s   *stub
-	n   int
-	req *summarize.Request
-}
-
-func (p stubPending) Cancel() {}
-
-func (p stubPending) Collect(ctx context.Context) (*summarize.Summary, error) {
-	text := "Short."
-	call := summarize.Call{Model: "stub", Purpose: "summary", Prompt: 100, Completion: 10, Outcome: "ok"}
-	if p.s.collect != nil {
-		var err error
-		if text, err = p.s.collect(ctx, p.n, p.req); err != nil {
-			var f *summarize.Failure
-			if errors.As(err, &f) && f.Calls == nil {
-				call.Outcome = string(f.Class)
-				f.Calls = []summarize.Call{call}
-			}
-			return nil, err
-		}
-	}
-	return &summarize.Summary{Text: text, Calls: []summarize.Call{call}}, nil
-}
-
-// loose is a guard for one-line summaries.
-var loose = &summarize.GuardOptions{NoSections: true, NoFloor: true}
-
-func newEngine(t *testing.T, s summarize.Summarizer, change func(*engine.Options)) *engine.Engine {
-	t.Helper()
-	o := engine.Options{
-		Windows: engine.FixedWindow(10_000),
-		Prune:   engine.Prune{Off: true},
-		Run:     summarize.RunOptions{Guard: loose, Backoff: -1, Deadline: -1},
-	}
-	if change != nil {
-		change(&o)
-	}
-	e, err := engine.New(s, &o)
-	require.NoError(t, err)
-	return e
-}
-
-// fill returns a text of n tokens of the session's default pricer.
-func fill(n int, word string) string {
-	return strings.Repeat(word+" ", 4*n/(len(word)+1)+1)[:4*n]
-}
-
-// talk appends n rounds of a prompt, a call, a result and an answer, of about
-// 400 tokens each.
-func talk(t *testing.T, s *session.Session, n int) {
-	t.Helper()
-	for i := range n {
-		id := fmt.Sprintf("c%d", i)
-		_, err := s.Append(t.Context(),
-			session.UserText(fmt.Sprintf("Request %d: look at item %d.", i, i)),
-			session.AssistantText("", session.ToolCall{ID: id, Name: "read", Arguments: fmt.Sprintf(`{"path":"src/item%d.go"}`, i)}),
-			session.ToolText(id, fill(350, fmt.Sprintf("line%d", i))),
-			session.AssistantText(fmt.Sprintf("Item %d is fine.", i)),
-		)
-		require.NoError(t, err)
-	}
-}
-
-func open(t *testing.T, store session.Store) *session.Session {
-	t.Helper()
-	if store == nil {
-		store = session.NewMemoryStore()
-	}
-	return compacttest.Open(t, store)
-}
-
-func texts(t *testing.T, s *session.Session) []string {
-	t.Helper()
-	ms, err := s.View().Messages()
-	require.NoError(t, err)
-	out := make([]string, len(ms))
-	for i, m := range ms {
-		out[i] = m.Text()
-	}
-	return out
-}
-
-func ends(t *testing.T, s *session.Session) (starts, finished int, codes []compact.Code) {
-	t.Helper()
-	for e := range s.View().Events(0) {
-		p, err := compact.Decode(e)
-		require.NoError(t, err)
-		switch p := p.(type) {
-		case compact.StartEvent:
-			starts++
-		case compact.EndEvent:
-			finished++
-			codes = append(codes, p.Code)
-		}
-	}
-	return starts, finished, codes
-}
 
 func TestPressure(t *testing.T) {
 	s := open(t, nil)
@@ -264,41 +141,6 @@ func TestOneAtATime(t *testing.T) {
 	})
 }
 
-func TestBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, nil)
-		down := true
-		st := &stub{}
-		st.collect = func(context.Context, int, *summarize.Request) (string, error) {
-			if down {
-				return "", &summarize.Failure{Class: summarize.Auth, Detail: "no credit"}
-			}
-			return "Short.", nil
-		}
-		e := newEngine(t, st, func(o *engine.Options) { o.Windows = engine.FixedWindow(20_000) })
-		agent := compact.Agent{Session: s}
-		talk(t, s, 45)
-		for range 100 {
-			_, _ = e.CompactIfNeeded(t.Context(), agent, compact.Pressure)
-			talk(t, s, 1)
-			time.Sleep(time.Second)
-		}
-		assert.LessOrEqual(t, st.calls, 5)
-		o, err := e.Consider(t.Context(), agent, compact.Pressure)
-		require.NoError(t, err)
-		assert.Equal(t, compact.BreakerOpen, o.Code)
-		down = false
-		time.Sleep(time.Hour)
-		_, err = s.Append(t.Context(), session.UserText("go on"))
-		require.NoError(t, err)
-		r, err := e.CompactIfNeeded(t.Context(), agent, compact.Pressure)
-		require.NoError(t, err)
-		require.NotNil(t, r, "half open: one attempt is let through")
-		h := compact.HistoryOf(s)
-		assert.Zero(t, h.Failures())
-	})
-}
-
 func TestUndoRedoNested(t *testing.T) {
 	s := open(t, nil)
 	e := newEngine(t, new(stub), nil)
@@ -356,55 +198,6 @@ func TestPlanAndApply(t *testing.T) {
 	assert.LessOrEqual(t, r.After, p.After+20)
 	_, err = e.Apply(t.Context(), agent, p)
 	require.ErrorIs(t, err, compact.Changed)
-}
-
-func TestBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := open(t, nil)
-		st := &stub{collect: func(ctx context.Context, n int, _ *summarize.Request) (string, error) {
-			time.Sleep(5 * time.Second)
-			return "Short.", nil
-		}}
-		e := newEngine(t, st, nil)
-		agent := compact.Agent{Session: s}
-		ok, err := e.StartBackground(t.Context(), agent)
-		require.NoError(t, err)
-		assert.False(t, ok, "below the lower mark")
-		talk(t, s, 18)
-		began := time.Now()
-		ok, err = e.StartBackground(t.Context(), agent)
-		require.NoError(t, err)
-		require.True(t, ok)
-		ok, err = e.StartBackground(t.Context(), agent)
-		require.NoError(t, err)
-		assert.False(t, ok, "single flight")
-		talk(t, s, 1)
-		r, err := e.CompactIfNeeded(t.Context(), agent, compact.Pressure)
-		require.NoError(t, err)
-		assert.Nil(t, r)
-		assert.Zero(t, time.Since(began), "no step waits")
-		require.NoError(t, e.WaitBackground(t.Context(), agent))
-		assert.Zero(t, s.View().Generation(), "it is committed by the next check")
-		r, err = e.CompactIfNeeded(t.Context(), agent, compact.Pressure)
-		require.NoError(t, err)
-		require.NotNil(t, r)
-		assert.Equal(t, compact.Behind, r.Trigger)
-		starts, finished, _ := ends(t, s)
-		assert.Equal(t, starts, finished)
-
-		// A span that changed meanwhile: the summary is stale.
-		talk(t, s, 14)
-		ok, err = e.StartBackground(t.Context(), agent)
-		require.NoError(t, err)
-		require.True(t, ok)
-		require.NoError(t, e.WaitBackground(t.Context(), agent))
-		_, err = s.Record(t.Context(), session.Rewind{To: 30})
-		require.NoError(t, err)
-		r, err = e.CompactIfNeeded(t.Context(), agent, compact.Pressure)
-		require.NoError(t, err)
-		assert.Nil(t, r)
-		assert.Equal(t, 1, e.StaleBackground(agent))
-	})
 }
 
 func TestOverflow(t *testing.T) {

@@ -208,6 +208,15 @@ func (p Prune) validate() error {
 	return nil
 }
 
+// limit is above what a result is oversized; cap is that of the policy, 0 for
+// none.
+func (p Prune) limit(cap int) int {
+	if cap > 0 {
+		return min(p.OversizedTokens, cap)
+	}
+	return p.OversizedTokens
+}
+
 func (p Prune) withDefaults() Prune {
 	if p.OversizedTokens == 0 {
 		p.OversizedTokens = 2048

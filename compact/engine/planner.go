@@ -59,7 +59,7 @@ func (e *Engine) Apply(ctx context.Context, agent compact.Agent, p *compact.Plan
 			return nil, err
 		}
 	}
-	return e.attempt(ctx, agent, job{
+	j := job{
 		trigger: compact.Now, target: tgt, instructions: p.Instructions, idleOK: true,
 		choose: func(v session.View) (span, error) {
 			start, err := v.Position(p.Shadowed.Start)
@@ -76,5 +76,6 @@ func (e *Engine) Apply(ctx context.Context, agent compact.Agent, p *compact.Plan
 			}
 			return sp, nil
 		},
-	})
+	}
+	return e.attemptByHand(ctx, agent, j, j.overlapping(agent.Session))
 }

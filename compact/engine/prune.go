@@ -34,10 +34,9 @@ func savings(list []shortened) int {
 // prune shortens tool results and commits that, as an attempt of its own kind:
 // it is written only while no other compaction is under way. pick is run
 // against the newest view and may be run again.
-func (e *Engine) prune(ctx context.Context, agent compact.Agent, pick func(session.View) ([]shortened, error)) ([]compact.Pruned, error) {
-	var out []compact.Pruned
+func (e *Engine) prune(ctx context.Context, agent compact.Agent, pick func(session.View) ([]shortened, error)) (out []compact.Pruned, err error) {
 	id := e.opts.NewID()
-	_, err := agent.Session.Update(ctx, func(v session.View) ([]session.Body, error) {
+	_, err = agent.Session.Update(ctx, func(v session.View) ([]session.Body, error) {
 		out = nil
 		list, err := pick(v)
 		if err != nil || len(list) == 0 {
@@ -46,24 +45,64 @@ func (e *Engine) prune(ctx context.Context, agent compact.Agent, pick func(sessi
 		if err := e.free(agent.Session); err != nil {
 			return nil, err
 		}
-		p := compact.PruneEvent{ID: id}
-		bodies := make([]session.Body, 1, len(list)+1)
-		by := v.Next() + 1
-		for _, s := range list {
-			p.Nodes = append(p.Nodes, s.seq)
-			p.Before += s.before
-			p.After += s.after
-			bodies = append(bodies, session.Replace{Start: s.seq, End: s.seq, Message: s.message})
-			out = append(out, compact.Pruned{Node: s.seq, By: by, Before: s.before, After: s.after})
-			by++
+		if err := cancelled(ctx); err != nil {
+			return nil, err
 		}
-		bodies[0] = compact.Event(p)
+		var bodies []session.Body
+		bodies, out = pruning(v, compact.PruneEvent{ID: id}, list)
 		return bodies, nil
 	})
 	if err != nil {
 		return nil, storeError(ctx, compact.PersistenceFailed, err)
 	}
 	return out, nil
+}
+
+// prune shortens tool results under the lease of the attempt. When pick says
+// that this is enough, the end of the attempt is in the same store write.
+func (a *attempt) prune(ctx context.Context, pick func(session.View) (list []shortened, enough bool, err error)) (out []compact.Pruned, enough bool, err error) {
+	id := a.e.opts.NewID()
+	_, err = a.agent.Session.Update(ctx, func(v session.View) ([]session.Body, error) {
+		out = nil
+		list, last, err := pick(v)
+		if enough = last && len(list) > 0; err != nil || len(list) == 0 {
+			return nil, err
+		}
+		if err := a.holds(); err != nil {
+			return nil, err
+		}
+		if err := cancelled(ctx); err != nil {
+			return nil, err
+		}
+		var bodies []session.Body
+		bodies, out = pruning(v, compact.PruneEvent{ID: id, Attempt: a.id}, list)
+		if enough {
+			before := total(v)
+			bodies = append(bodies, compact.Event(compact.EndEvent{ID: a.id, Before: before + a.pruned, After: before - savings(list)}))
+		}
+		return bodies, nil
+	})
+	if err != nil {
+		return nil, false, storeError(ctx, compact.CommitFailed, err)
+	}
+	for _, p := range out {
+		a.pruned += p.Before - p.After
+	}
+	return out, enough, nil
+}
+
+// pruning returns the events of a pruning of the view, and what they come to.
+func pruning(v session.View, p compact.PruneEvent, list []shortened) ([]session.Body, []compact.Pruned) {
+	bodies, out := make([]session.Body, 1, len(list)+2), make([]compact.Pruned, len(list))
+	for i, s := range list {
+		p.Nodes = append(p.Nodes, s.seq)
+		p.Before += s.before
+		p.After += s.after
+		bodies = append(bodies, session.Replace{Start: s.seq, End: s.seq, Message: s.message})
+		out[i] = compact.Pruned{Node: s.seq, By: v.Next() + 1 + session.Seq(i), Before: s.before, After: s.after}
+	}
+	bodies[0] = compact.Event(p)
+	return bodies, out
 }
 
 // free reports, as an error with code Busy, that another attempt is alive.
@@ -150,16 +189,16 @@ func toolOf(v session.View, i int) (string, error) {
 	return "", nil
 }
 
-// oversized shortens the results before position end that are above the limit
-// to head and tail.
-func (e *Engine) oversized(s *session.Session, v session.View, end, limit int) ([]shortened, error) {
+// oversized shortens the results from position start to before end that are
+// above the limit to head and tail.
+func (e *Engine) oversized(s *session.Session, v session.View, start, end, limit int) ([]shortened, error) {
 	list, err := e.results(v, end)
 	if err != nil {
 		return nil, err
 	}
 	var out []shortened
 	for _, i := range list {
-		if int(v.Node(i).Tokens) <= limit {
+		if i < start || int(v.Node(i).Tokens) <= limit {
 			continue
 		}
 		head, tail := e.opts.Prune.HeadTokens, e.opts.Prune.TailTokens
@@ -183,7 +222,7 @@ func (e *Engine) oversized(s *session.Session, v session.View, end, limit int) (
 // then.
 func (e *Engine) relieve(s *session.Session, v session.View, protect, tokens, goal int) (list []shortened, ok bool, err error) {
 	end := protectedFrom(v, protect)
-	list, err = e.oversized(s, v, end, e.opts.Prune.OversizedTokens)
+	list, err = e.oversized(s, v, 0, end, e.opts.Prune.OversizedTokens)
 	if err != nil || tokens-savings(list) < goal {
 		return list, err == nil, err
 	}

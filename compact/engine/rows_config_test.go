@@ -219,7 +219,7 @@ func TestPruningIsRefusedUnderALease(t *testing.T) {
 	require.NoError(t, err)
 	agent := compact.Agent{Session: s}
 	cut := func() error {
-		_, err := e.prune(t.Context(), agent, func(v session.View) ([]shortened, error) { return e.oversized(s, v, v.Len(), 100) })
+		_, err := e.prune(t.Context(), agent, func(v session.View) ([]shortened, error) { return e.oversized(s, v, 0, v.Len(), 100) })
 		return err
 	}
 	a, err := e.begin(t.Context(), agent, job{trigger: compact.Region, choose: func(v session.View) (span, error) { return region(s, v, 0, 1) }})

@@ -37,7 +37,8 @@ type attempt struct {
 	release func()
 	start   session.Seq
 	span    span
-	view    session.View // when it began
+	view    session.View // that the span stands in
+	pruned  int          // what was saved by pruning under its lease
 	calls   []compact.Call
 	watch   *watch // nil without a lifecycle
 }
@@ -49,6 +50,11 @@ func (e *Engine) attempt(ctx context.Context, agent compact.Agent, j job) (*comp
 		return nil, err
 	}
 	defer a.release()
+	return a.finish(ctx)
+}
+
+// finish makes the checkpoint and commits it.
+func (a *attempt) finish(ctx context.Context) (*compact.Result, error) {
 	c, err := a.write(ctx)
 	if err != nil {
 		return nil, a.end(ctx, err)
@@ -263,9 +269,8 @@ func (a *attempt) commit(ctx context.Context, c *checkpoint) (*compact.Result, e
 	var before, after int
 	var gen uint64
 	seqs, err := s.Update(ctx, func(v session.View) ([]session.Body, error) {
-		h := compact.HistoryOf(s)
-		if open := h.Open(); open == nil || open.Start.ID != a.id {
-			return nil, fail(compact.Changed, "another process ended or took over the attempt")
+		if err := a.holds(); err != nil {
+			return nil, err
 		}
 		if err := a.span.same(s, v); err != nil {
 			return nil, err
@@ -296,6 +301,16 @@ func (a *attempt) commit(ctx context.Context, c *checkpoint) (*compact.Result, e
 	return r, nil
 }
 
+// holds reports, as an error with code Changed, that the attempt has lost the
+// lease.
+func (a *attempt) holds() error {
+	h := compact.HistoryOf(a.agent.Session)
+	if open := h.Open(); open == nil || open.Start.ID != a.id {
+		return fail(compact.Changed, "another process ended or took over the attempt")
+	}
+	return nil
+}
+
 // end records a failed attempt. The record is written even when ctx is over;
 // err comes back with what is known of the attempt.
 func (a *attempt) end(ctx context.Context, err error) error {
@@ -306,12 +321,11 @@ func (a *attempt) end(ctx context.Context, err error) error {
 	own.Written = true
 	own.Calls = a.calls
 	_, endErr := a.agent.Session.Update(context.WithoutCancel(ctx), func(v session.View) ([]session.Body, error) {
-		h := compact.HistoryOf(a.agent.Session)
-		if open := h.Open(); open == nil || open.Start.ID != a.id {
+		if a.holds() != nil {
 			return nil, nil // somebody else closed it
 		}
 		return []session.Body{compact.Event(compact.EndEvent{
-			ID: a.id, Code: own.Code, Error: own.Error(), Before: total(v), After: total(v), Calls: a.calls,
+			ID: a.id, Code: own.Code, Error: own.Error(), Before: total(v) + a.pruned, After: total(v), Calls: a.calls,
 		})}, nil
 	})
 	if endErr != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/internal/plan"
@@ -229,6 +230,19 @@ func spanOf(v session.View, x *toolpairing.Index, start, end int, extra []sessio
 	return s, nil
 }
 
+// spanAround returns the run of the surface that holds what is shortened.
+func spanAround(v session.View, list []shortened) (span, error) {
+	first, last := v.Len(), 0
+	for _, c := range list {
+		i, err := v.Position(c.seq)
+		if err != nil {
+			return span{}, err
+		}
+		first, last = min(first, i), max(last, i)
+	}
+	return newSpan(v, toolpairing.Of(v), first, last+1, nil), nil
+}
+
 // region returns the span that start and end name, or says which edge is wrong.
 func region(s *session.Session, v session.View, start, end session.Seq) (sp span, err error) {
 	indexed(s, v, func(x *toolpairing.Index) { sp, err = regionIn(x, start, end) })
@@ -261,14 +275,28 @@ func regionIn(x *toolpairing.Index, start, end session.Seq) (span, error) {
 			continue
 		}
 		node, id, _ := x.Splits(edge.cut)
-		return span{}, &compact.Error{Code: compact.Unbalanced, Edge: edge.name, Node: edge.node, CallID: id,
-			Detail: "it separates call " + quoted(id) + " in event " + seqText(node) + " from its result"}
+		detail := "it separates call " + quoted(id) + " in event " + seqText(node) + " from its result"
+		if !answered(v, node, id) {
+			detail = "call " + quoted(id) + " in event " + seqText(node) + " has no result yet and may still be running: its round cannot be replaced"
+		}
+		return span{}, &compact.Error{Code: compact.Unbalanced, Edge: edge.name, Node: edge.node, CallID: id, Detail: detail}
 	}
 	s := newSpan(v, x, a, b+1, nil)
 	if len(s.keep) == len(s.seqs) {
 		return span{}, &compact.Error{Code: compact.IsPinned, Node: start, Detail: "everything in the span is pinned"}
 	}
 	return s, nil
+}
+
+// answered reports whether a result of a call stands behind it.
+func answered(v session.View, call session.Seq, id string) bool {
+	at, err := v.Position(call)
+	for i := at + 1; err == nil && i < v.Len(); i++ {
+		if slices.Contains(v.Node(i).Results(), id) {
+			return true
+		}
+	}
+	return false
 }
 
 // same reports whether the span stands in the view as it was: the same messages

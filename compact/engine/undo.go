@@ -15,7 +15,7 @@ func (e *Engine) Undo(ctx context.Context, agent compact.Agent, checkpoint sessi
 		return session.NoSeq, err
 	}
 	node := checkpoint
-	_, err := agent.Session.Update(ctx, func(v session.View) ([]session.Body, error) {
+	_, err := e.editByHand(ctx, agent.Session, func(v session.View) ([]session.Body, error) {
 		node = checkpoint
 		if node == session.NoSeq {
 			for i := range v.Len() {
@@ -40,9 +40,22 @@ func (e *Engine) Undo(ctx context.Context, agent compact.Agent, checkpoint sessi
 		return []session.Body{session.Restore{Node: node}}, nil
 	})
 	if err != nil {
-		return session.NoSeq, storeError(ctx, compact.PersistenceFailed, err)
+		return session.NoSeq, err
 	}
 	return node, nil
+}
+
+// editByHand writes what somebody asked for while nobody compacts. A summary that
+// the background made or makes of the surface as it is gives way.
+func (e *Engine) editByHand(ctx context.Context, s *session.Session, edit func(session.View) ([]session.Body, error)) (seqs []session.Seq, err error) {
+	_, err = e.byHand(ctx, s, func(span) bool { return true }, func() error {
+		seqs, err = s.Update(ctx, edit)
+		if err != nil {
+			return storeError(ctx, compact.PersistenceFailed, err)
+		}
+		return nil
+	})
+	return seqs, err
 }
 
 // Redo implements [compact.Undoer].
@@ -50,10 +63,7 @@ func (e *Engine) Redo(ctx context.Context, agent compact.Agent) (session.Seq, er
 	if err := cancelled(ctx); err != nil {
 		return session.NoSeq, err
 	}
-	seqs, err := agent.Session.Update(ctx, func(v session.View) ([]session.Body, error) {
-		if err := e.free(agent.Session); err != nil {
-			return nil, err
-		}
+	seqs, err := e.editByHand(ctx, agent.Session, func(v session.View) ([]session.Body, error) {
 		undone := false
 		for ev := range v.Backward() {
 			if ev.Type != session.TypeRestore {
@@ -65,6 +75,9 @@ func (e *Engine) Redo(ctx context.Context, agent compact.Agent) (session.Seq, er
 			}
 			undone = true
 			if again, ok := reapply(v, body.(*session.Restore).Node); ok {
+				if err := e.free(agent.Session); err != nil {
+					return nil, err
+				}
 				return []session.Body{again}, nil
 			}
 		}
@@ -74,7 +87,7 @@ func (e *Engine) Redo(ctx context.Context, agent compact.Agent) (session.Seq, er
 		return nil, fail(compact.NotFound, "nothing was undone")
 	})
 	if err != nil {
-		return session.NoSeq, storeError(ctx, compact.PersistenceFailed, err)
+		return session.NoSeq, err
 	}
 	return seqs[0], nil
 }

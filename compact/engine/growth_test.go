@@ -1,0 +1,83 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/session"
+)
+
+// After 50 compactions a session takes memory for what is on its surface and for
+// its log, and nothing that grows with the square of either.
+func TestFiftyCompactionsStayFlat(t *testing.T) {
+	rounds := 12
+	if os.Getenv("AGENTCOMPACT_FULL") == "1" {
+		rounds = 50
+	}
+	r := newRig(t, 0, nil)
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var grown []int64
+	last := heap()
+	for range rounds {
+		talk(t, r.s, 24)
+		require.NotNil(t, r.consider(compact.Pressure).Result)
+		r.st.seen = nil
+		now := heap()
+		grown = append(grown, now-last)
+		last = now
+	}
+	half := len(grown) / 2
+	early, late := int64(0), int64(0)
+	for i := 2; i < half; i++ {
+		early += grown[i] / int64(half-2)
+	}
+	for _, g := range grown[half:] {
+		late += g / int64(len(grown)-half)
+	}
+	t.Logf("a round takes %d bytes at first and %d in the end", early, late)
+	assert.Less(t, late, early+early/2+64<<10, "%v", grown)
+	assert.Less(t, r.s.View().Len(), 40)
+}
+
+// Many goroutines check one session for a while: whatever happens, its log
+// stays in order, and every attempt is closed.
+func TestManyCheckersOneSession(t *testing.T) {
+	r := newRig(t, 10, nil)
+	done := make(chan error, 6)
+	for i := range 6 {
+		e := newEngine(t, new(stub), nil)
+		go func() {
+			var bad error
+			for range 20 {
+				_, err := r.s.Append(t.Context(), session.UserText(fill(300, fmt.Sprint("g", i))), session.AssistantText("ok"))
+				if err == nil {
+					_, err = e.CompactIfNeeded(t.Context(), r.agent, []compact.Trigger{compact.Pressure, compact.ContextOverflow}[i%2])
+				}
+				if err != nil && !errors.Is(err, compact.Busy) && !errors.Is(err, compact.Changed) {
+					bad = err
+				}
+			}
+			done <- bad
+		}()
+	}
+	for range 6 {
+		require.NoError(t, <-done)
+	}
+	h := compact.HistoryOf(r.s)
+	for _, a := range h.Attempts {
+		assert.NotNil(t, a.End)
+	}
+}
