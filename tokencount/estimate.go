@@ -5,7 +5,7 @@ import "unsafe"
 // EstimatorID names the weights of this estimator. A price that is stored
 // should carry the id of the estimator that made it: prices with different ids
 // do not add up.
-const EstimatorID = "text/1"
+const EstimatorID = "text/2"
 
 // longestToken is the length in bytes of the longest token, so that no text can
 // be fewer tokens than one for each.
@@ -45,5 +45,5 @@ func EstimateBytes(b []byte) int {
 		copy(padded[:], b[off:])
 		e.block(&padded, 1<<rest-1, off)
 	}
-	return max(1, len(b)/longestToken, (e.cost+weightUnit/2)/weightUnit)
+	return max(1, len(b)/longestToken, (e.cost+textStart+weightUnit/2)/weightUnit)
 }

@@ -22,9 +22,6 @@ func (Estimator) ID() string { return EstimatorID }
 // Count implements [Counter].
 func (Estimator) Count(text string) int { return EstimateText(text) }
 
-// fileTokens is what an attached file costs beside its content.
-const fileTokens = 85
-
 // Pricer prices messages for a session with a counter: text by the counter,
 // pictures by their size and detail, calls, tools and framing by constants.
 type Pricer struct{ c Counter }
@@ -40,7 +37,7 @@ func NewPricer(c Counter) Pricer {
 }
 
 // ID implements [session.Pricer].
-func (p Pricer) ID() string { return "message/1+" + p.c.ID() }
+func (p Pricer) ID() string { return "message/2+" + p.c.ID() }
 
 // Price implements [session.Pricer].
 func (p Pricer) Price(m *session.Message) int {
@@ -60,7 +57,7 @@ func (p Pricer) PriceEnvelope(e *session.Envelope) int {
 	for _, t := range e.Tools {
 		switch {
 		case len(t.Raw) > 0:
-			n += EstimateSchema(t.Raw)
+			n += schema(p.c, t.Raw)
 		default:
 			n += PerTool + p.c.Count(t.Name) + p.c.Count(t.Description) + p.c.Count(string(t.Schema))
 		}
@@ -89,7 +86,7 @@ func (p Pricer) parts(parts []session.Part) int {
 		case session.Image:
 			n += EstimateImage(part.Width, part.Height, part.Detail)
 		case session.File:
-			n += fileTokens + part.Bytes/4
+			n += EstimateFile(part.Bytes, part.MediaType)
 		case session.Opaque:
 			n += p.c.Count(string(part.Raw))
 		}

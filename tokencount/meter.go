@@ -18,12 +18,13 @@ type Measurement struct {
 
 // Measure returns the size of the session's next request on a route: what the
 // provider reported for the last one plus the prices of what came after, as
-// long as that report describes the surface, and otherwise the prices of
-// envelope and surface; prices are calibrated with what the route reported
-// before. It costs O(1) and allocates nothing. No log can make it fail.
+// long as that report describes the surface and is not too little to be true,
+// and otherwise the prices of envelope and surface; prices are calibrated with
+// what the route reported before. It costs O(1) and allocates nothing. No log can make it fail.
 func Measure(v session.View, provider, model string) Measurement {
 	m := Measurement{Priced: v.EnvelopeTokens() + v.SurfaceTokens(), Factor: Calibrate(v.UsageSamples(), provider, model)}
-	if u, ok := v.Usage(); ok && u.Fresh && sameRoute(u.Provider, u.Model, provider, model) {
+	if u, ok := v.Usage(); ok && u.Fresh && sameRoute(u.Provider, u.Model, provider, model) &&
+		plausible(u.Prompt+u.Completion, m.Priced-u.Since) {
 		m.Tokens, m.Anchored = u.Prompt+u.Completion+scale(u.Since, m.Factor), true
 		return m
 	}
@@ -39,16 +40,25 @@ const (
 	minFactor       = 0.5
 	maxFactor       = 2.5
 	newestWeight    = 0.5
+
+	// A report of less than this share of what we priced is not of the whole
+	// request: the part that was cached is missing, or it is of another call.
+	leastShare = 0.25
 )
 
+// plausible reports whether a report can be of the messages that were priced so.
+func plausible(reported, priced int) bool {
+	return priced < minSampleTokens || float64(reported) >= leastShare*float64(priced)
+}
+
 // Calibrate returns the factor from our prices to what the route reports: the
-// newest reports count most. It is 1 without enough evidence and within 0.5 and
-// 2.5 always.
+// newest reports count most, and one of less than a quarter of our price is
+// passed over. It is 1 without enough evidence and within 0.5 and 2.5 always.
 func Calibrate(samples []session.UsageSample, provider, model string) float64 {
 	factor, n := 1.0, 0
 	for i := range samples {
 		s := &samples[i]
-		if s.Priced < minSampleTokens || s.Reported <= 0 || !sameRoute(s.Provider, s.Model, provider, model) {
+		if s.Priced < minSampleTokens || !plausible(s.Reported, s.Priced) || !sameRoute(s.Provider, s.Model, provider, model) {
 			continue
 		}
 		ratio := min(max(float64(s.Reported)/float64(s.Priced), minFactor), maxFactor)

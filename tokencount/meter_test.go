@@ -66,8 +66,10 @@ func TestMeter(t *testing.T) {
 func TestCalibrationIsBounded(t *testing.T) {
 	wild := []session.UsageSample{{Reported: 1 << 40, Priced: 1000}, {Reported: 1 << 40, Priced: 1000}}
 	assert.Equal(t, 2.5, tokencount.Calibrate(wild, "p", "m"))
-	none := []session.UsageSample{{Reported: 1, Priced: 100000}, {Reported: 1, Priced: 100000}, {Reported: 0, Priced: 5000}}
-	assert.Equal(t, 0.5, tokencount.Calibrate(none, "p", "m"))
+	low := []session.UsageSample{{Reported: 30000, Priced: 100000}, {Reported: 30000, Priced: 100000}, {Reported: 0, Priced: 5000}}
+	assert.Equal(t, 0.5, tokencount.Calibrate(low, "p", "m"))
+	partly := []session.UsageSample{{Reported: 1, Priced: 100000}, {Reported: 2400, Priced: 10000}, {Reported: 0, Priced: 5000}}
+	assert.Equal(t, 1.0, tokencount.Calibrate(partly, "p", "m"), "these are not of the whole request")
 	small := []session.UsageSample{{Reported: 900, Priced: 10}, {Reported: 900, Priced: 10}}
 	assert.Equal(t, 1.0, tokencount.Calibrate(small, "p", "m"))
 }

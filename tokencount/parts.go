@@ -3,6 +3,7 @@ package tokencount
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // What a chat request costs besides its contents, in tokens, by OpenAI's
@@ -71,11 +72,41 @@ func tiles(side float64) int {
 	return n + 1
 }
 
+// Files.
+const (
+	fileBase         = 85 // any file, beside its content
+	bytesTokenText   = 4
+	bytesTokenPDF    = 30  // 50 to 100 kB a page, 1,500 to 3,000 tokens a page
+	bytesTokenStream = 500 // audio and video, compressed
+)
+
+// EstimateFile returns the tokens of an attached file of so many bytes: of a
+// text about its bytes, of a document or recording what the usual densities
+// make of them, and of a picture [DefaultImage]. A size that is not positive
+// is unknown and costs the framing only.
+func EstimateFile(size int, mediaType string) int {
+	kind, _, _ := strings.Cut(strings.ToLower(mediaType), "/")
+	switch {
+	case kind == "image":
+		return DefaultImage
+	case kind == "audio" || kind == "video":
+		return fileBase + max(size, 0)/bytesTokenStream
+	case strings.HasPrefix(strings.ToLower(mediaType), "application/pdf"):
+		return fileBase + max(size, 0)/bytesTokenPDF
+	}
+	return fileBase + max(size, 0)/bytesTokenText
+}
+
 // EstimateSchema returns the tokens of one tool's JSON declaration (name,
 // description and parameters), its framing included. White space between JSON
 // tokens is free, since providers render a declaration anew. An empty
 // declaration is 0; what is no JSON is priced as text.
 func EstimateSchema(declaration []byte) int {
+	return schema(Estimator{}, declaration)
+}
+
+// schema is [EstimateSchema] with a counter for the text.
+func schema(c Counter, declaration []byte) int {
 	if len(bytes.TrimSpace(declaration)) == 0 {
 		return 0
 	}
@@ -83,5 +114,5 @@ func EstimateSchema(declaration []byte) int {
 	if json.Compact(&compact, declaration) == nil {
 		declaration = compact.Bytes()
 	}
-	return PerTool + EstimateBytes(declaration)
+	return PerTool + c.Count(string(declaration))
 }

@@ -38,6 +38,18 @@ func TestEstimateImage(t *testing.T) {
 	}
 }
 
+func TestEstimateFile(t *testing.T) {
+	assert.Equal(t, 85, tokencount.EstimateFile(0, ""))
+	assert.Equal(t, 85, tokencount.EstimateFile(-1, "application/pdf"))
+	assert.Equal(t, 85+1000, tokencount.EstimateFile(4000, "text/csv"))
+	assert.Equal(t, 85+1000, tokencount.EstimateFile(4000, ""))
+	assert.Equal(t, tokencount.DefaultImage, tokencount.EstimateFile(9_000_000, "image/png"))
+	// A page of a PDF is some 75 kB and some 2,000 tokens; a minute of speech at
+	// 16 kB/s some 600 to 2,000.
+	assert.InDelta(t, 20_000, tokencount.EstimateFile(10*75_000, "application/PDF"), 10_000)
+	assert.InDelta(t, 1_300, tokencount.EstimateFile(60*16_000, "audio/mpeg"), 750)
+}
+
 func TestEstimateSchema(t *testing.T) {
 	dense := `{"name":"read_file","description":"Read a file.","parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}`
 	spread := "{\n  \"name\": \"read_file\",\n  \"description\": \"Read a file.\",\n  \"parameters\": {\n    \"type\": \"object\",\n" +
