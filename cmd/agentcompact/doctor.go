@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +42,9 @@ With --fix it repairs by the least change and writes a new file: a call that was
 abandoned gets a made-up result, a result without a call becomes a quoted note,
 ids that clash become unique on both sides, bytes that are not UTF-8 are
 replaced, a last record that was cut short is taken out. Every change is listed.
-What it does not decide by itself is decided by the other flags.
+What it does not decide by itself is decided by the other flags. The new file of
+a session of our own format is its log with the repairs appended; there an
+attempt that died is ended as well.
 
 Exit status: 0 when nothing is wrong (or, with --fix, nothing is left wrong),
 1 when something is.`,
@@ -53,7 +54,7 @@ Exit status: 0 when nothing is wrong (or, with --fix, nothing is left wrong),
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !fix {
-				for _, name := range []string{"drop-orphans", "close-running", "unique-ids", "drop-bad-lines", "output"} {
+				for _, name := range []string{"drop-orphans", "close-running", "unique-ids", "drop-bad-lines", "plain-checkpoints", "output"} {
 					if cmd.Flags().Changed(name) {
 						return usage("doctor: --%s is for --fix", name)
 					}
@@ -78,9 +79,10 @@ Exit status: 0 when nothing is wrong (or, with --fix, nothing is left wrong),
 	f.BoolVar(&fix, "fix", false, "repair, into a new file")
 	f.StringVarP(&out, "output", "o", "", "the `FILE` to write (default beside the input)")
 	f.BoolVar(&opts.DropOrphans, "drop-orphans", false, "take results without a call out instead of quoting them")
-	f.BoolVar(&opts.CloseRunning, "close-running", false, "give calls at the end, which may still run, a made-up result")
+	f.BoolVar(&opts.CloseRunning, "close-running", false, "give calls at the end, which may still run, a made-up result, and end a compaction that may still run")
 	f.BoolVar(&opts.UniqueIDs, "unique-ids", false, "give calls whose id was used before another one")
-	f.BoolVar(&opts.DropBadLines, "drop-bad-lines", false, "take lines that are not JSON out")
+	f.BoolVar(&opts.DropBadLines, "drop-bad-lines", false, "take lines that are not JSON out, and what stands behind damage in a log of our own format")
+	f.BoolVar(&opts.PlainCheckpoints, "plain-checkpoints", false, "make checkpoints whose span is missing plain messages")
 	f.BoolVar(&all, "all", false, "list every finding, also where there are many of one kind")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -122,7 +124,7 @@ func (a *app) diagnose(ctx context.Context, path string, fix bool, out string, o
 	if own, err := isOwn(path); err != nil {
 		return nil, fileError(path, err)
 	} else if own {
-		return diagnoseOwn(ctx, path, fix)
+		return diagnoseOwn(ctx, path, fix, out, opts)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -154,23 +156,6 @@ func diagnosisOf(ctx context.Context, data []byte, f *wire.File) (*diagnosis, er
 		return nil, err
 	}
 	return &diagnosis{Format: f.Format, Summary: doctor.Summary(list), Findings: append([]doctor.Finding{}, list...), Notes: f.Notes}, nil
-}
-
-// diagnoseOwn looks at a session of our own format.
-func diagnoseOwn(ctx context.Context, path string, fix bool) (*diagnosis, error) {
-	if fix {
-		return nil, fmt.Errorf("%s is a session of our own format: its log is never changed, and requests are repaired when they are built", path)
-	}
-	in, err := load(ctx, path, 0, false)
-	if err != nil {
-		return nil, err
-	}
-	defer in.session.Close()
-	list, err := doctor.DiagnoseSession(ctx, in.session.View(), time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &diagnosis{Format: ownFormat, Summary: doctor.Summary(list), Findings: append([]doctor.Finding{}, list...), Notes: in.notes}, nil
 }
 
 // shown is how many findings of one kind are listed.

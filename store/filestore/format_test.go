@@ -87,8 +87,12 @@ func TestSalvage(t *testing.T) {
 	var damage *DamageError
 	require.ErrorAs(t, err, &damage)
 	require.NoError(t, st.Close())
+	found, err := Check(src)
+	require.NoError(t, err)
+	require.True(t, found.Damaged)
 	got, err := Salvage(src, dst)
 	require.NoError(t, err)
+	require.Equal(t, found, got)
 	require.Equal(t, damage.Events, got.Events)
 	require.Equal(t, int64(len(whole)), got.Bytes+got.Left)
 	require.NotEmpty(t, got.Reason)
@@ -107,6 +111,12 @@ func TestSalvage(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = Salvage(src, dst)
 	require.ErrorIs(t, err, os.ErrExist)
+	require.NoError(t, os.WriteFile(src, whole[:len(whole)-3], 0o600))
+	torn, err := Check(src)
+	require.NoError(t, err)
+	require.False(t, torn.Damaged)
+	require.NotEmpty(t, torn.Reason)
+	require.Equal(t, int64(len(whole)-3), torn.Bytes+torn.Left)
 }
 
 // TestPayloadsStayOnDisk: opening and scanning reads no message into memory.

@@ -50,6 +50,7 @@ const (
 	DuplicateResult Kind = "duplicate_result"
 	ResultFirst     Kind = "result_before_call"
 	LateResult      Kind = "late_result"
+	SplitResults    Kind = "split_results"
 	CallWithoutID   Kind = "call_without_id"
 	ResultWithoutID Kind = "result_without_id"
 	CallIDReused    Kind = "call_id_reused"
@@ -88,6 +89,7 @@ var about = map[Kind]struct {
 	DuplicateResult:  {"providers refuse the request", false},
 	ResultFirst:      {"providers refuse the request", false},
 	LateResult:       {"providers that want results right behind their call refuse the request", false},
+	SplitResults:     {"providers that want all results of a message in the next one refuse the request, or learn to make one call at a time", false},
 	CallWithoutID:    {"the call and its result are matched by their order alone", false},
 	ResultWithoutID:  {"the result and its call are matched by their order alone", false},
 	CallIDReused:     {"none: a result belongs to the nearest open call of its id", true},
@@ -241,7 +243,9 @@ func conversation(ctx context.Context, data []byte, f *wire.File, c *wire.Conver
 			add(i, "", finding(WrongUsage, "prompt %d, of it from cache %d and to cache %d, completion %d", u.Prompt, u.CacheRead, u.CacheWrite, u.Completion))
 		}
 		role := turnRole(m.Role)
-		if takesTurns(f.Format) && i > 0 && role == before && !sameRecord(c, i) {
+		if splitResults(f.Format, c, x, i) {
+			add(i, "", finding(SplitResults, "the message before it holds results of the same calls"))
+		} else if takesTurns(f.Format) && i > 0 && role == before && !sameRecord(c, i) {
 			add(i, "", finding(RepeatedRole, "two messages of role %s in a row", role))
 		}
 		before = role
@@ -297,24 +301,60 @@ func validUTF8(m *session.Message) bool {
 	return utf8.ValidString(m.Text())
 }
 
-// placer finds the place of live messages in the file.
+// placer finds the place of live messages in the file. It looks for them in
+// order, so that of equal records each has its own place.
 type placer struct {
-	data []byte
-	c    *wire.Conversation
+	data   []byte
+	c      *wire.Conversation
+	places []int // offsets of the entries before next; -1 for none
+	lines  counter
 }
 
 // place returns line and offset of an entry; zero when it has no record of its
 // own.
 func (p *placer) place(i int) (line int, offset int64) {
-	o := p.c.Entries[i].Message.Origin
-	if o == nil || len(o.Raw) == 0 {
+	if p.data == nil {
 		return 0, 0
 	}
-	at := bytes.Index(p.data, o.Raw)
+	for k := len(p.places); k <= i; k++ {
+		p.places = append(p.places, p.find(k))
+	}
+	at := p.places[i]
 	if at < 0 {
 		return 0, 0
 	}
-	return 1 + bytes.Count(p.data[:at], []byte{'\n'}), int64(at)
+	return p.lines.of(p.data, at), int64(at)
+}
+
+func (p *placer) find(k int) int {
+	o := p.c.Entries[k].Message.Origin
+	if o == nil || len(o.Raw) == 0 {
+		return -1
+	}
+	from := 0
+	if k > 0 && p.places[k-1] >= 0 {
+		from = p.places[k-1]
+		if before := p.c.Entries[k-1].Message.Origin; &before.Raw[0] != &o.Raw[0] {
+			from += len(before.Raw)
+		}
+	}
+	if n := bytes.Index(p.data[from:], o.Raw); n >= 0 {
+		return from + n
+	}
+	return bytes.Index(p.data, o.Raw)
+}
+
+// counter knows the line of an offset; it is quick where offsets rise.
+type counter struct{ off, lines int }
+
+// of is the line of an offset, from 1.
+func (c *counter) of(data []byte, offset int) int {
+	if offset < c.off {
+		*c = counter{}
+	}
+	c.lines += bytes.Count(data[c.off:offset], []byte{'\n'})
+	c.off = offset
+	return 1 + c.lines
 }
 
 // Summary words the findings for people, in one line: how many need repair and
@@ -337,7 +377,10 @@ func Summary(list []Finding) string {
 	default:
 		parts = append(parts, fmt.Sprintf("%d problems", bad))
 	}
-	if normal > 0 {
+	switch {
+	case normal == 1:
+		parts = append(parts, "1 normal peculiarity")
+	case normal > 1:
 		parts = append(parts, fmt.Sprintf("%d normal peculiarities", normal))
 	}
 	return strings.Join(parts, ", ")

@@ -123,6 +123,7 @@ func TestEveryKindIsExplained(t *testing.T) {
 		require.NotEmpty(t, about[k].consequence, k)
 	}
 	require.Equal(t, "nothing is wrong", Summary(nil))
+	require.Equal(t, "nothing is wrong, 1 normal peculiarity", Summary([]Finding{finding(BlankLine, "")}))
 	require.Equal(t, "1 problem, 2 normal peculiarities", Summary([]Finding{finding(BadLine, ""), finding(BlankLine, ""), finding(NoRoot, "")}))
 }
 

@@ -32,13 +32,17 @@ type Options struct {
 	// default they become quoted notes.
 	DropOrphans bool
 	// CloseRunning gives calls at the end that may still be running a made-up
-	// result, too.
+	// result, too, and ends a compaction that may still be running.
 	CloseRunning bool
 	// UniqueIDs gives calls whose id was used before another one, with their
 	// results.
 	UniqueIDs bool
-	// DropBadLines takes lines that are not JSON out of the file.
+	// DropBadLines takes lines that are not JSON out of the file, and of a log
+	// of our own format what is damaged and all that stands behind it.
 	DropBadLines bool
+	// PlainCheckpoints makes checkpoints whose span is missing plain messages
+	// with the same text.
+	PlainCheckpoints bool
 }
 
 // Change is one thing that a repair did.
@@ -56,7 +60,8 @@ type Change struct {
 
 // Repaired is the outcome of a repair.
 type Repaired struct {
-	// Data is the new file; the bytes of the old one when nothing was done.
+	// Data is the new file; the bytes of the old one when nothing was done, and
+	// nil for a session.
 	Data []byte
 	// Changes are in the order in which they were made.
 	Changes []Change
@@ -66,7 +71,8 @@ type Repaired struct {
 }
 
 // Options that decide a finding, by kind, as the command names them.
-var decides = map[Kind]string{RunningCall: "--close-running", CallIDReused: "--unique-ids", BadLine: "--drop-bad-lines"}
+var decides = map[Kind]string{RunningCall: "--close-running", CallIDReused: "--unique-ids", BadLine: "--drop-bad-lines",
+	OpenAttempt: "--close-running", SpanMissing: "--plain-checkpoints", DamagedLog: "--drop-bad-lines"}
 
 // Decides names the option that decides what to do about a kind of finding;
 // empty when none does.
@@ -108,12 +114,17 @@ func Repair(ctx context.Context, codec wire.Codec, data []byte, opts *Options) (
 	if err != nil {
 		return nil, err
 	}
+	r.left(list)
+	return r, nil
+}
+
+// left takes those of the findings that were left.
+func (r *Repaired) left(list []Finding) {
 	for _, n := range list {
 		if !n.Normal || decides[n.Kind] != "" {
 			r.Left = append(r.Left, n)
 		}
 	}
-	return r, nil
 }
 
 // bytes repairs the encoding and the records that were cut short.
@@ -173,6 +184,7 @@ type patient struct {
 	x       *toolpairing.Index
 	changes []Change
 	changed map[int]*session.Message // by entry
+	were    map[int][]int            // the indexes that the parts of changed had
 }
 
 func (p *patient) did(kind Kind, entry int, id, format string, args ...any) {
@@ -187,7 +199,36 @@ func (p *patient) message(i int) *session.Message {
 	}
 	m := p.c.Entries[i].Message.Clone()
 	p.changed[i] = m
+	for at := range m.Parts {
+		p.were[i] = append(p.were[i], at)
+	}
 	return m
+}
+
+// plan is what is to be done to a conversation. Indexes are those of entries.
+type plan struct {
+	changed map[int]*session.Message
+	// dropped are entries of which nothing is left.
+	dropped map[int]bool
+	moved   movement
+	// results and notes stand behind the entry, in this order.
+	results, notes map[int][]*session.Message
+}
+
+// plan decides what is to be done; what it decides is listed.
+func (p *patient) plan(v session.View) *plan {
+	p.x = toolpairing.Of(v)
+	p.changed, p.were = map[int]*session.Message{}, map[int][]int{}
+	p.ids()
+	todo := p.x.Plan()
+	out := &plan{changed: p.changed, dropped: map[int]bool{}}
+	out.notes = p.orphans(todo.Orphans)
+	out.results = p.results()
+	out.moved = p.moves(todo.Moves)
+	for i, m := range p.changed {
+		out.dropped[i] = len(m.Parts) == 0
+	}
+	return out
 }
 
 // items returns the repaired surface.
@@ -197,45 +238,74 @@ func (p *patient) items(ctx context.Context) ([]wire.Item, error) {
 		return nil, err
 	}
 	defer done()
-	p.x = toolpairing.Of(v)
-	p.changed = map[int]*session.Message{}
-	p.ids()
-	plan := p.x.Plan()
-	notes := p.orphans(plan.Orphans)
-	results := p.results(v)
-	dropped := map[int]bool{} // entries of which nothing is left
-	for i, m := range p.changed {
-		if len(m.Parts) == 0 {
-			dropped[i] = true
-		}
-	}
-	moved := p.moves(plan.Moves, dropped)
+	return p.surface(v), nil
+}
+
+// surface is the repaired surface of the conversation, of which v is the view.
+func (p *patient) surface(v session.View) []wire.Item {
+	do := p.plan(v)
 	var out []wire.Item
 	emit := func(i int) {
-		if dropped[i] {
-			return
+		if !do.dropped[i] {
+			out = append(out, wire.Item{Entry: i, Message: do.changed[i]})
 		}
-		it := wire.Item{Entry: i}
-		if m := p.changed[i]; m != nil {
-			it.Message = m
-		}
-		out = append(out, it)
 	}
 	for i := range p.c.Entries {
-		if !moved.from[i] {
+		if !do.moved.from[i] {
 			emit(i)
 		}
-		for _, k := range moved.behind[i] {
+		for _, k := range do.moved.behind[i] {
 			emit(k)
 		}
-		for _, m := range results[i] {
-			out = append(out, wire.Item{Entry: -1, Message: m})
-		}
-		for _, m := range notes[i] {
+		for _, m := range slices.Concat(do.moved.split[i], do.results[i], do.notes[i]) {
 			out = append(out, wire.Item{Entry: -1, Message: m})
 		}
 	}
-	return out, nil
+	if takesTurns(p.format) {
+		return p.merge(out)
+	}
+	return out
+}
+
+// merge makes one message of neighbors that hold results.
+func (p *patient) merge(items []wire.Item) []wire.Item {
+	message := func(it wire.Item) *session.Message {
+		if it.Message != nil {
+			return it.Message
+		}
+		return &p.c.Entries[it.Entry].Message
+	}
+	out := items[:0]
+	for _, it := range items {
+		m := message(it)
+		n := len(out) - 1
+		if n < 0 || m.Role != session.RoleTool || message(out[n]).Role != session.RoleTool {
+			out = append(out, it)
+			continue
+		}
+		if out[n].Message == nil {
+			out[n].Message = message(out[n]).Clone()
+		}
+		out[n].Message.Parts = append(out[n].Message.Parts, m.Parts...)
+		if it.Entry >= 0 && splitResults(p.format, p.c, p.x, it.Entry) {
+			p.did(SplitResults, it.Entry, "", "the results are in the message before now")
+		}
+	}
+	return out
+}
+
+// splitResults reports whether an entry has results that belong into the message
+// before it.
+func splitResults(format string, c *wire.Conversation, x *toolpairing.Index, i int) bool {
+	if !takesTurns(format) || i == 0 || c.Entries[i].Message.Role != session.RoleTool || c.Entries[i-1].Message.Role != session.RoleTool {
+		return false
+	}
+	for k := range c.Entries[i].Message.Results() {
+		if _, _, ok := x.CallOf(i, k); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // ids makes ids that clash or are missing unique, on both sides.
@@ -350,30 +420,20 @@ func (p *patient) orphans(list []toolpairing.Orphan) map[int][]*session.Message 
 				} else {
 					p.did(kind, o.Position, o.CallID, "the result became a quoted note")
 					at := p.roundEnd(o.Position)
-					notes[at] = append(notes[at], &session.Message{Role: session.RoleUser,
-						Parts:  []session.Part{session.Text{Text: turns.Quote(r)}},
-						Source: session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormNote}})
+					notes[at] = append(notes[at], note(turns.Quote(r)))
 				}
 			}
 			n++
 		}
 	}
 	for i, numbers := range gone {
-		m := p.message(i)
-		n := 0
-		left := 0
-		m.Parts = slices.DeleteFunc(m.Parts, func(part session.Part) bool {
-			if _, ok := part.(session.ToolResult); !ok {
-				return false
-			}
-			n++
-			if slices.Contains(numbers, n-1) {
-				return true
-			}
-			left++
-			return false
-		})
-		if left == 0 && len(m.Parts) > 0 { // what else it held speaks for the user
+		parts := p.resultParts(i)
+		goes := map[int]bool{}
+		for _, k := range numbers {
+			goes[parts[k]] = true
+		}
+		p.take(i, goes)
+		if m := p.message(i); len(numbers) == len(parts) && len(m.Parts) > 0 { // what else it held speaks for the user
 			m.Role = session.RoleUser
 			m.Source = session.Source{Kind: session.SourceUser}
 		}
@@ -393,7 +453,7 @@ func together(format string) bool {
 
 // results makes results for calls that have none, by the entry that they stand
 // behind.
-func (p *patient) results(v session.View) map[int][]*session.Message {
+func (p *patient) results() map[int][]*session.Message {
 	out := map[int][]*session.Message{}
 	missing := map[int][]session.Part{} // by calling entry
 	for _, q := range p.x.Diagnose() {
@@ -420,12 +480,13 @@ func (p *patient) results(v session.View) map[int][]*session.Message {
 		unit := p.x.Unit(i)
 		last := unit[len(unit)-1]
 		if together(p.format) {
-			if last != i && p.c.Entries[last].Message.Role == session.RoleTool {
+			if last != i && p.c.Entries[last].Message.Role == session.RoleTool && p.answers(last, i) {
 				m := p.message(last)
 				m.Parts = append(m.Parts, parts...)
 				continue
 			}
-			out[i] = append(out[i], made(parts))
+			at := p.inPlace(i)
+			out[at] = append(out[at], made(parts))
 			continue
 		}
 		last = p.inPlace(i)
@@ -452,23 +513,87 @@ func nthCall(m *session.Message, k int) (session.ToolCall, bool) {
 	return session.ToolCall{}, false
 }
 
-// movement says where entries go.
+// answers reports whether all results of an entry that answer anything answer
+// calls of one entry.
+func (p *patient) answers(entry, call int) bool {
+	for k := range p.c.Entries[entry].Message.Results() {
+		if q, _, ok := p.x.CallOf(entry, k); ok && q != call {
+			return false
+		}
+	}
+	return true
+}
+
+// movement says where results go.
 type movement struct {
+	// from are the entries that go as a whole, behind are they by the entry that
+	// they then stand behind; split are results that go without their entry.
 	from   map[int]bool
 	behind map[int][]int
+	split  map[int][]*session.Message
 }
 
 // moves puts results that stand too late behind their call.
-func (p *patient) moves(list []toolpairing.Misplaced, dropped map[int]bool) movement {
-	mv := movement{from: map[int]bool{}, behind: map[int][]int{}}
-	for _, m := range list {
-		if mv.from[m.Result] || dropped[m.Result] {
+func (p *patient) moves(list []toolpairing.Misplaced) movement {
+	mv := movement{from: map[int]bool{}, behind: map[int][]int{}, split: map[int][]*session.Message{}}
+	for n, m := range list {
+		if mv.from[m.Result] {
 			continue
 		}
 		after := p.inPlace(m.Call)
-		mv.from[m.Result] = true
-		mv.behind[after] = append(mv.behind[after], m.Result)
 		p.did(LateResult, m.Result, m.CallID, "the result was moved behind its call (message %d)", m.Call+1)
+		if p.answers(m.Result, m.Call) {
+			mv.from[m.Result] = true
+			mv.behind[after] = append(mv.behind[after], m.Result)
+			continue
+		}
+		if n > 0 && list[n-1].Result == m.Result && list[n-1].Call == m.Call {
+			continue // went with the one before
+		}
+		mv.split[after] = append(mv.split[after], p.split(m.Result, m.Call))
 	}
 	return mv
+}
+
+// split takes the results that answer calls of one entry out of an entry that
+// answers others, too, and returns them as a message.
+func (p *patient) split(entry, call int) *session.Message {
+	goes := map[int]bool{}
+	for k, at := range p.resultParts(entry) {
+		if q, _, ok := p.x.CallOf(entry, k); ok && q == call {
+			goes[at] = true
+		}
+	}
+	m := p.message(entry)
+	return &session.Message{Role: session.RoleTool, Source: m.Source, Parts: p.take(entry, goes)}
+}
+
+// resultParts are the indexes of the parts of an entry that are results.
+func (p *patient) resultParts(entry int) (out []int) {
+	for at, part := range p.c.Entries[entry].Message.Parts {
+		if _, ok := part.(session.ToolResult); ok {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// take takes parts of an entry out, by their index as it was read.
+func (p *patient) take(entry int, goes map[int]bool) (out []session.Part) {
+	m := p.message(entry)
+	var stay []session.Part
+	var were []int
+	for i, part := range m.Parts {
+		at := -1 // added
+		if i < len(p.were[entry]) {
+			at = p.were[entry][i]
+		}
+		if goes[at] {
+			out = append(out, part)
+			continue
+		}
+		stay, were = append(stay, part), append(were, at)
+	}
+	m.Parts, p.were[entry] = stay, were
+	return out
 }

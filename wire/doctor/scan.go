@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -25,8 +26,12 @@ func lined(data []byte, format string) bool {
 	return len(bytes.TrimSpace(data)) > 0 && !json.Valid(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 }
 
-// lineOf is the line of an offset, from 1.
-func lineOf(data []byte, offset int) int { return 1 + bytes.Count(data[:offset], []byte{'\n'}) }
+func bytesAre(n int) string {
+	if n == 1 {
+		return "1 byte is"
+	}
+	return fmt.Sprintf("%d bytes are", n)
+}
 
 // scan looks at the bytes of the file and at the links of its records.
 func scan(data []byte, format string) []Finding {
@@ -34,8 +39,9 @@ func scan(data []byte, format string) []Finding {
 		return nil
 	}
 	var out []Finding
+	var lines counter
 	add := func(at int, f Finding) {
-		f.Line, f.Offset = lineOf(data, at), int64(at)
+		f.Line, f.Offset = lines.of(data, at), int64(at)
 		out = append(out, f)
 	}
 	for i := 0; i < len(data); {
@@ -48,7 +54,7 @@ func scan(data []byte, format string) []Finding {
 				}
 				k++
 			}
-			add(i, finding(InvalidUTF8, "%d bytes are not UTF-8", k-i))
+			add(i, finding(InvalidUTF8, "%s not UTF-8: % x", bytesAre(k-i), data[i:min(k, i+8)]))
 			i = k
 			continue
 		}
@@ -113,8 +119,9 @@ type linked struct {
 // links looks at the links between records.
 func links(data []byte, format string, recs []linked) []Finding {
 	var out []Finding
+	var lines counter
 	add := func(r *linked, f Finding) {
-		f.Line, f.Offset = lineOf(data, r.at), int64(r.at)
+		f.Line, f.Offset = lines.of(data, r.at), int64(r.at)
 		out = append(out, f)
 	}
 	seen := map[string]bool{}
