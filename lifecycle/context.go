@@ -2,7 +2,7 @@ package lifecycle
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,11 +48,15 @@ type callContext struct {
 	context.Context
 	until time.Time
 
-	mu    sync.Mutex
-	over  bool
-	inner context.Context
-	stop  context.CancelFunc
+	over  atomic.Bool
+	asked atomic.Pointer[timed] // nil until somebody asks
 	lent  lentState
+}
+
+// timed is the context with a timer.
+type timed struct {
+	context.Context
+	stop context.CancelFunc
 }
 
 func (c *callContext) Deadline() (time.Time, bool) {
@@ -63,15 +67,19 @@ func (c *callContext) Deadline() (time.Time, bool) {
 }
 
 func (c *callContext) ask() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.inner == nil {
-		c.inner, c.stop = context.WithDeadline(c.Context, c.until)
-		if c.over {
-			c.stop()
-		}
+	if t := c.asked.Load(); t != nil {
+		return t
 	}
-	return c.inner
+	t := new(timed)
+	t.Context, t.stop = context.WithDeadline(c.Context, c.until)
+	if !c.asked.CompareAndSwap(nil, t) {
+		t.stop()
+		return c.asked.Load()
+	}
+	if c.over.Load() { // either this or end sees what the other one did
+		t.stop()
+	}
+	return t
 }
 
 func (c *callContext) Done() <-chan struct{} { return c.ask().Done() }
@@ -79,17 +87,11 @@ func (c *callContext) Err() error            { return c.ask().Err() }
 
 // end cancels the context.
 func (c *callContext) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.over = true
-	if c.stop != nil {
-		c.stop()
+	c.over.Store(true)
+	if t := c.asked.Load(); t != nil {
+		t.stop()
 	}
 }
 
 // ended reports whether the callback is over or was left alone.
-func (c *callContext) ended() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.over
-}
+func (c *callContext) ended() bool { return c.over.Load() }

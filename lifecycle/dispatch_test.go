@@ -131,6 +131,44 @@ func TestCancellation(t *testing.T) {
 	})
 }
 
+// TestCancellationSparesObservers: the end of a context ends what preservers
+// are told of an opened request, and nothing of what observers are.
+func TestCancellationSparesObservers(t *testing.T) {
+	for _, already := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			gate := make(chan struct{})
+			var tr trace
+			p, q := traced(&tr, "p"), traced(&tr, "q")
+			p.opened = func(context.Context, doc, []lifecycle.Event) error { <-gate; return nil }
+			watch := watcher(func(ctx context.Context, e lifecycle.Event) error {
+				tr.add("observer:" + string(e.Phase))
+				return ctx.Err()
+			})
+			d := newDocs(t, lifecycle.Options[doc, doc]{Observers: []lifecycle.Observer{watch, watch}, Preservers: []lifecycle.Preserver[doc, doc]{p, q}})
+			ctx, cancel := context.WithCancel(t.Context())
+			if already {
+				cancel()
+			} else {
+				time.AfterFunc(time.Millisecond, cancel)
+			}
+			began := time.Now()
+			r := begin(d)
+			r.RequestOpened(ctx, doc{}, "")
+			require.LessOrEqual(t, time.Since(began), time.Millisecond)
+			r.Committed(ctx, doc{}, nil)
+			require.Equal(t, "observer:started observer:started observer:completed observer:completed p:after q:after", strings.Join(tr, " "))
+			s := d.Stats()
+			want := uint64(1)
+			if already {
+				want = 0 // not even begun
+			}
+			require.Equal(t, [4]uint64{6 + want, 0, want, 0}, [4]uint64{s.Calls, s.Errors, s.Canceled, s.Deadlines})
+			close(gate)
+			synctest.Wait()
+		})
+	}
+}
+
 // TestContextOfCallback: it carries the deadline, ends with the callback, and
 // the state that came with it ends, too.
 func TestContextOfCallback(t *testing.T) {

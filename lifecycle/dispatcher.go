@@ -160,31 +160,24 @@ func (d *Dispatcher[C, R]) Emit(ctx context.Context, list ...Transition) {
 	if d == nil {
 		return
 	}
-	for _, t := range list {
-		d.count(t.Detail.Outcome)
+	t := &telling[C, R]{d: d, list: list}
+	t.count()
+	d.guard.run(ctx, t, t.size())
+}
+
+// tell makes the callbacks of a stage. When ctx ends, preservers that come
+// before the observers are told no more; all the others are.
+func (d *Dispatcher[C, R]) tell(ctx context.Context, t *telling[C, R]) {
+	t.d = d
+	t.count()
+	if t.run != nil && IsAuxiliary(ctx) {
+		t.run = nil
 	}
-	// Each observer has two callbacks for each transition.
-	each := 2 * len(d.observers)
-	d.guard.run(ctx, steps{
-		n: each * len(list),
-		who: func(i int) (*owner, Stage) {
-			o := &d.observers[i%each/2]
-			switch {
-			case i%2 == 1 && o.detail != nil:
-				return o.owner, StageDetail
-			case i%2 == 0 && list[i/each].Detail.Outcome != OutcomeAborted:
-				return o.owner, StageObserve
-			}
-			return nil, ""
-		},
-		exec: func(ctx context.Context, i int) error {
-			o, t := &d.observers[i%each/2], &list[i/each]
-			if i%2 == 1 {
-				return o.detail.OnCompactionDetail(ctx, t.Event, t.Detail)
-			}
-			return o.OnCompaction(ctx, t.Event)
-		},
-	})
+	free := 0
+	if t.run != nil && !t.last {
+		free = len(d.keepers)
+	}
+	d.guard.run(ctx, t, free)
 }
 
 // Stats returns the counts so far.
@@ -201,7 +194,7 @@ func (d *Dispatcher[C, R]) Stats() Stats {
 	add := func(o *owner) {
 		n := int(o.running.Load())
 		o.mu.Lock()
-		open := o.failures >= g.maxFailures && g.now().Before(o.openTill)
+		open := int(o.failures.Load()) >= g.maxFailures && g.now().Before(o.openTill)
 		o.mu.Unlock()
 		s.Running += n
 		s.Owners = append(s.Owners, OwnerStats{ID: o.id, Calls: o.calls.Load(), Failed: o.failed.Load(), Dropped: o.dropped.Load(), Running: n, Open: open})

@@ -36,10 +36,12 @@ func (x *Exchange[C, R]) BeforeRequest(ctx context.Context, call *C, p RequestPr
 		return nil
 	}
 	m := meta(x.run.info.Meta, p.RuleID, p.TransactionID, p.Evidence)
-	return change(ctx, x.run, StageBeforeRequest, call, &x.run.d.opts.Call, check,
-		func(ctx context.Context, k *keeper[C, R], scratch *C, s Services) error {
+	return change(ctx, changing[C, R, C]{
+		run: x.run, stage: StageBeforeRequest, live: call, codec: &x.run.d.opts.Call, check: check,
+		call: func(ctx context.Context, k *keeper[C, R], scratch *C, s Services) error {
 			return k.BeforeRequest(ctx, scratch, p, m, s)
-		})
+		},
+	})
 }
 
 // RequestOpened tells that the request was accepted, and what that showed:
@@ -56,11 +58,13 @@ func (x *Exchange[C, R]) RequestOpened(ctx context.Context, call C, found []Tran
 			events = append(events, t.Event)
 		}
 	}
-	x.run.notify(ctx, StageRequestOpened, func(*keeper[C, R]) bool { return true },
-		func(ctx context.Context, k *keeper[C, R], s Services) error {
+	x.run.d.tell(ctx, &telling[C, R]{
+		list: found,
+		run:  x.run, stage: StageRequestOpened,
+		tell: func(ctx context.Context, k *keeper[C, R], s Services) error {
 			return k.RequestOpened(ctx, x.run.d.opts.Call.Clone(call), append([]Event(nil), events...), m, s)
-		})
-	x.run.d.Emit(context.WithoutCancel(ctx), found...)
+		},
+	})
 }
 
 // RequestOpenFailed tells the preservers that no request was accepted.
@@ -68,10 +72,13 @@ func (x *Exchange[C, R]) RequestOpenFailed(ctx context.Context) {
 	if x == nil {
 		return
 	}
-	x.run.notify(context.WithoutCancel(ctx), StageRequestOpenFailed, func(k *keeper[C, R]) bool { return k.failed != nil },
-		func(ctx context.Context, k *keeper[C, R], s Services) error {
+	x.run.d.tell(ctx, &telling[C, R]{
+		run: x.run, stage: StageRequestOpenFailed, last: true,
+		has: func(k *keeper[C, R]) bool { return k.failed != nil },
+		tell: func(ctx context.Context, k *keeper[C, R], s Services) error {
 			return k.failed.RequestOpenFailed(ctx, x.run.info.Meta, s)
-		})
+		},
+	})
 }
 
 // BeforeRelease lets preservers see and change what is about to be released,
@@ -82,10 +89,12 @@ func (x *Exchange[C, R]) BeforeRelease(ctx context.Context, result *R, p Respons
 		return nil
 	}
 	m := meta(x.run.info.Meta, p.RuleID, p.TransactionID, p.Evidence)
-	return change(ctx, x.run, StageBeforeRelease, result, &x.run.d.opts.Result, check,
-		func(ctx context.Context, k *keeper[C, R], scratch *R, s Services) error {
+	return change(ctx, changing[C, R, R]{
+		run: x.run, stage: StageBeforeRelease, live: result, codec: &x.run.d.opts.Result, check: check,
+		call: func(ctx context.Context, k *keeper[C, R], scratch *R, s Services) error {
 			return k.BeforeResponseRelease(ctx, scratch, p, m, s)
-		})
+		},
+	})
 }
 
 // AfterRelease tells what was released, and what that showed: first the
@@ -94,14 +103,16 @@ func (x *Exchange[C, R]) AfterRelease(ctx context.Context, result R, found []Tra
 	if x == nil {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
 	m := x.run.info.Meta
 	for _, t := range found {
 		m = meta(m, t.Event.RuleID, t.Event.TransactionID, t.Event.Evidence)
 	}
-	x.run.d.Emit(ctx, found...)
-	x.run.notify(ctx, StageAfterRelease, func(k *keeper[C, R]) bool { return k.after != nil },
-		func(ctx context.Context, k *keeper[C, R], s Services) error {
+	x.run.d.tell(ctx, &telling[C, R]{
+		list: found,
+		run:  x.run, stage: StageAfterRelease, last: true,
+		has: func(k *keeper[C, R]) bool { return k.after != nil },
+		tell: func(ctx context.Context, k *keeper[C, R], s Services) error {
 			return k.after.AfterResponseRelease(ctx, x.run.d.opts.Result.Clone(result), m, s)
-		})
+		},
+	})
 }

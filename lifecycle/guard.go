@@ -89,8 +89,8 @@ type owner struct {
 	running                atomic.Int32
 	calls, failed, dropped atomic.Uint64
 
+	failures atomic.Int32 // in a row
 	mu       sync.Mutex
-	failures int       // in a row
 	openTill time.Time // the breaker is open until then
 }
 
@@ -111,11 +111,11 @@ func (g *guard) admit(o *owner) bool {
 	if o.running.Load() >= g.maxRunning {
 		return false
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.failures < g.maxFailures {
+	if int(o.failures.Load()) < g.maxFailures {
 		return true
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	now := g.now()
 	if now.Before(o.openTill) {
 		return false
@@ -154,7 +154,7 @@ func (g *guard) settle(o *owner, st Stage, c Class, began time.Time) {
 	case ClassError, ClassPanic, ClassInvalid, ClassDeadline:
 		o.failed.Add(1)
 		o.mu.Lock()
-		if o.failures++; o.failures >= g.maxFailures {
+		if int(o.failures.Add(1)) >= g.maxFailures {
 			o.openTill = g.now().Add(g.coolDown)
 		}
 		o.mu.Unlock()
@@ -166,7 +166,7 @@ func (g *guard) settle(o *owner, st Stage, c Class, began time.Time) {
 }
 
 func (o *owner) recovered() {
-	o.mu.Lock()
-	o.failures = 0
-	o.mu.Unlock()
+	if o.failures.Load() != 0 {
+		o.failures.Store(0)
+	}
 }

@@ -71,95 +71,6 @@ func (r *Run[C, R]) event(p Phase) Event {
 	}
 }
 
-// services returns what a callback of k with that context may use.
-func (r *Run[C, R]) services(ctx context.Context, k *keeper[C, R]) Services {
-	s := Services{BackgroundAux: r.d.opts.BackgroundAux}
-	if cc, ok := ctx.(*callContext); ok && r.info.State != nil {
-		cc.lent = lentState{store: r.info.State, owner: k.id, cc: cc}
-		s.State = &cc.lent
-	}
-	return s
-}
-
-// notify calls a callback of each preserver that has it, as has says.
-func (r *Run[C, R]) notify(ctx context.Context, st Stage, has func(k *keeper[C, R]) bool, cb func(ctx context.Context, k *keeper[C, R], s Services) error) {
-	if len(r.d.keepers) == 0 || IsAuxiliary(ctx) {
-		return
-	}
-	r.d.guard.run(ctx, steps{
-		n: len(r.d.keepers),
-		who: func(i int) (*owner, Stage) {
-			if k := &r.d.keepers[i]; has(k) {
-				return k.owner, st
-			}
-			return nil, ""
-		},
-		exec: func(ctx context.Context, i int) error {
-			k := &r.d.keepers[i]
-			return cb(ctx, k, r.services(ctx, k))
-		},
-	})
-}
-
-// change lets each preserver work on a copy of live and takes over what is
-// valid. check is asked beside the codec; may be nil.
-func change[C, R, T any](ctx context.Context, r *Run[C, R], st Stage, live *T, codec *Codec[T], check func(T) error,
-	cb func(ctx context.Context, k *keeper[C, R], scratch *T, s Services) error) (err error) {
-	if IsAuxiliary(ctx) {
-		return nil
-	}
-	n := len(r.d.keepers)
-	prior, results := make([]T, n), make([]T, n)
-	r.d.guard.run(ctx, steps{
-		n:    n,
-		who:  func(i int) (*owner, Stage) { return r.d.keepers[i].owner, st },
-		prep: func(i int) { prior[i] = *live },
-		exec: func(ctx context.Context, i int) error {
-			k := &r.d.keepers[i]
-			scratch := new(T)
-			*scratch = codec.Clone(prior[i])
-			if err := cb(ctx, k, scratch, r.services(ctx, k)); err != nil {
-				return err
-			}
-			results[i] = codec.Clone(*scratch) // whoever kept the pointer has the other one
-			return nil
-		},
-		judge: func(i int, c Class, began time.Time) bool {
-			k := &r.d.keepers[i]
-			switch {
-			case c == ClassVeto:
-				err = &VetoError{ID: k.id}
-				return true
-			case c != classOK:
-			case !accept(codec, check, live, results[i]):
-				r.d.guard.settle(k.owner, st, ClassInvalid, began)
-			default:
-				k.recovered()
-			}
-			return false
-		},
-	})
-	return err
-}
-
-// accept puts next in the place of live, unless it is invalid. A check that
-// panics says so.
-func accept[T any](codec *Codec[T], check func(T) error, live *T, next T) (ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	if codec.Equal != nil && codec.Equal(*live, next) {
-		return true
-	}
-	if codec.Validate != nil && codec.Validate(*live, next) != nil || check != nil && check(next) != nil {
-		return false
-	}
-	*live = next
-	return true
-}
-
 // BeforeRequest lets the preservers see and change what is about to be sent.
 // check judges a changed value beside the codec; it must be pure and may be
 // nil. The error is a [*VetoError]: the compaction is called off.
@@ -172,10 +83,12 @@ func (r *Run[C, R]) BeforeRequest(ctx context.Context, call *C, check func(C) er
 	r.mu.Unlock()
 	meta := r.meta()
 	p := RequestPreview{Evidence: meta.Evidence, RuleID: meta.RuleID, Kind: PreviewStartCandidate, BoundaryFingerprint: r.info.Boundary}
-	return change(ctx, r, StageBeforeRequest, call, &r.d.opts.Call, check,
-		func(ctx context.Context, k *keeper[C, R], scratch *C, s Services) error {
+	return change(ctx, changing[C, R, C]{
+		run: r, stage: StageBeforeRequest, live: call, codec: &r.d.opts.Call, check: check,
+		call: func(ctx context.Context, k *keeper[C, R], scratch *C, s Services) error {
 			return k.BeforeRequest(ctx, scratch, p, meta, s)
-		})
+		},
+	})
 }
 
 // meta returns a copy of the metadata for callbacks, which may outlive their
@@ -203,15 +116,16 @@ func (r *Run[C, R]) RequestOpened(ctx context.Context, call C, leg string) {
 	}
 	r.opened = true
 	r.first = r.event(PhaseStarted)
-	first, meta := r.first, r.info.Meta
-	r.mu.Unlock()
-	r.notify(ctx, StageRequestOpened, func(*keeper[C, R]) bool { return true },
-		func(ctx context.Context, k *keeper[C, R], s Services) error {
-			return k.RequestOpened(ctx, r.d.opts.Call.Clone(call), []Event{first}, meta, s)
-		})
-	d := r.info.Detail
-	d.Outcome = OutcomeStarted
-	r.d.Emit(context.WithoutCancel(ctx), Transition{first, d})
+	r.mu.Unlock() // what callbacks read does not change after this
+	t := Transition{r.first, r.info.Detail}
+	t.Detail.Outcome = OutcomeStarted
+	r.d.tell(ctx, &telling[C, R]{
+		list: []Transition{t},
+		run:  r, stage: StageRequestOpened,
+		tell: func(ctx context.Context, k *keeper[C, R], s Services) error {
+			return k.RequestOpened(ctx, r.d.opts.Call.Clone(call), []Event{r.first}, r.info.Meta, s)
+		},
+	})
 }
 
 // BeforeRelease lets the preservers see and change what is about to be kept.
@@ -223,10 +137,12 @@ func (r *Run[C, R]) BeforeRelease(ctx context.Context, result *R, check func(R) 
 	}
 	meta := r.meta()
 	p := ResponsePreview{Evidence: meta.Evidence, RuleID: meta.RuleID, Kind: PreviewCompletionCandidate, TransactionID: meta.TransactionID}
-	return change(ctx, r, StageBeforeRelease, result, &r.d.opts.Result, check,
-		func(ctx context.Context, k *keeper[C, R], scratch *R, s Services) error {
+	return change(ctx, changing[C, R, R]{
+		run: r, stage: StageBeforeRelease, live: result, codec: &r.d.opts.Result, check: check,
+		call: func(ctx context.Context, k *keeper[C, R], scratch *R, s Services) error {
 			return k.BeforeResponseRelease(ctx, scratch, p, meta, s)
-		})
+		},
+	})
 }
 
 // Committed tells that the result is durable: first the observers, then the
@@ -236,12 +152,14 @@ func (r *Run[C, R]) Committed(ctx context.Context, result R, fill func(*Detail))
 	if !r.close() {
 		return
 	}
-	ctx, meta := context.WithoutCancel(ctx), r.meta()
-	r.d.Emit(ctx, Transition{r.event(PhaseCompleted), r.detail(OutcomeCompleted, fill)})
-	r.notify(ctx, StageAfterRelease, func(k *keeper[C, R]) bool { return k.after != nil },
-		func(ctx context.Context, k *keeper[C, R], s Services) error {
-			return k.after.AfterResponseRelease(ctx, r.d.opts.Result.Clone(result), meta, s)
-		})
+	r.d.tell(ctx, &telling[C, R]{
+		list: []Transition{{r.event(PhaseCompleted), r.detail(OutcomeCompleted, fill)}},
+		run:  r, stage: StageAfterRelease, last: true,
+		has: func(k *keeper[C, R]) bool { return k.after != nil },
+		tell: func(ctx context.Context, k *keeper[C, R], s Services) error {
+			return k.after.AfterResponseRelease(ctx, r.d.opts.Result.Clone(result), r.info.Meta, s)
+		},
+	})
 }
 
 // Close ends a run that was not committed, for the reason that code names: as
@@ -251,23 +169,28 @@ func (r *Run[C, R]) Close(ctx context.Context, code string, fill func(*Detail)) 
 	if !r.close() {
 		return
 	}
-	ctx, meta := context.WithoutCancel(ctx), r.meta()
 	if !r.opened {
 		if r.asked {
-			r.notify(ctx, StageRequestOpenFailed, func(k *keeper[C, R]) bool { return k.failed != nil },
-				func(ctx context.Context, k *keeper[C, R], s Services) error {
-					return k.failed.RequestOpenFailed(ctx, meta, s)
-				})
+			r.d.tell(ctx, &telling[C, R]{
+				run: r, stage: StageRequestOpenFailed, last: true,
+				has: func(k *keeper[C, R]) bool { return k.failed != nil },
+				tell: func(ctx context.Context, k *keeper[C, R], s Services) error {
+					return k.failed.RequestOpenFailed(ctx, r.info.Meta, s)
+				},
+			})
 		}
 		return
 	}
 	d := r.detail(OutcomeAborted, fill)
 	d.Code = code
-	r.d.Emit(ctx, Transition{r.first, d})
-	r.notify(ctx, StageAborted, func(k *keeper[C, R]) bool { return k.aborted != nil },
-		func(ctx context.Context, k *keeper[C, R], s Services) error {
-			return k.aborted.Aborted(ctx, meta, code, s)
-		})
+	r.d.tell(ctx, &telling[C, R]{
+		list: []Transition{{r.first, d}},
+		run:  r, stage: StageAborted, last: true,
+		has: func(k *keeper[C, R]) bool { return k.aborted != nil },
+		tell: func(ctx context.Context, k *keeper[C, R], s Services) error {
+			return k.aborted.Aborted(ctx, r.info.Meta, code, s)
+		},
+	})
 }
 
 // close reports whether this call ends the run.

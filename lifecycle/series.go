@@ -9,16 +9,20 @@ import (
 )
 
 // steps are callbacks to be made one after the other.
-type steps struct {
-	n int
+type steps interface {
+	size() int
 	// who returns the owner of the i-th, nil when there is none, and its stage.
-	who func(i int) (*owner, Stage)
-	// prep gets it ready, before its time begins; may be nil.
-	prep func(i int)
+	who(i int) (*owner, Stage)
 	// exec makes it.
-	exec func(ctx context.Context, i int) error
-	// judge takes the outcome; true ends the series. Nil takes note of nothing.
-	judge func(i int, c Class, began time.Time) bool
+	exec(ctx *callContext, i int) error
+}
+
+// judge is an optional ability of steps.
+type judge interface {
+	// prepare gets the i-th ready, before its time begins.
+	prepare(i int)
+	// judge takes its outcome; true ends the series.
+	judge(i int, c Class, began time.Time) bool
 }
 
 // series makes callbacks in a goroutine, which the caller waits for. One that
@@ -26,15 +30,20 @@ type steps struct {
 type series struct {
 	g *guard
 	steps
-	ctx  context.Context
-	over chan *worker // a worker that ends tells who it was
+	judge judge // nil when steps have none
+	// ctx ends the steps before bound; the others are made all the same, with
+	// free as their context.
+	ctx, free context.Context
+	bound     int
+	over      chan *worker // a worker that ends tells who it was
 
 	mu    sync.Mutex
 	cur   *worker   // who works
 	o     *owner    // whose callback runs, nil when none does
 	began time.Time // when it began
 	cc    *callContext
-	stop  bool // no more callbacks
+	stop  bool // ctx has ended
+	first worker
 	ccs   []callContext
 }
 
@@ -46,14 +55,13 @@ type worker struct {
 }
 
 // run makes all callbacks and returns when they are over or left alone. When
-// ctx ends, the one under way is left alone and the others are not made.
-func (g *guard) run(ctx context.Context, st steps) {
-	if st.n == 0 {
-		return
-	}
+// ctx ends, the one under way is left alone and the others are not made, if
+// they are among the first bound ones.
+func (g *guard) run(ctx context.Context, st steps, bound int) {
+	n := st.size()
 	least := time.Hour
 	any := false
-	for i := range st.n {
+	for i := range n {
 		if o, _ := st.who(i); o != nil {
 			least, any = min(least, o.timeout), true
 		}
@@ -61,15 +69,22 @@ func (g *guard) run(ctx context.Context, st steps) {
 	if !any {
 		return
 	}
-	s := &series{g: g, steps: st, ctx: ctx, over: make(chan *worker, 1), ccs: make([]callContext, st.n)}
-	s.start(0)
-	runtime.Gosched() // most are over by then, and cost no timer
-	select {
-	case w := <-s.over:
-		if !s.again(w) {
-			return
+	s := &series{g: g, steps: st, ctx: ctx, free: ctx, bound: bound, over: make(chan *worker, 1), ccs: make([]callContext, n)}
+	s.judge, _ = st.(judge)
+	if bound < n {
+		s.free = context.WithoutCancel(ctx)
+	}
+	s.start(&s.first, 0)
+	// Most are over soon, and cost neither a timer nor a thread that sleeps.
+	for range 8 {
+		runtime.Gosched()
+		select {
+		case w := <-s.over:
+			if !s.again(w) {
+				return
+			}
+		default:
 		}
-	default:
 	}
 	timer := time.NewTimer(least)
 	defer timer.Stop()
@@ -95,16 +110,16 @@ func (g *guard) run(ctx context.Context, st steps) {
 				if s.settled(w.at, ClassDeadline, s.began) {
 					return
 				}
-				s.start(w.at + 1)
+				s.start(new(worker), w.at+1)
 			}
 			timer.Reset(least)
 		case <-canceled:
 			canceled = nil
 			if w := s.leave(true); w != nil {
 				s.settled(w.at, ClassCanceled, s.began)
-				return
+				s.start(new(worker), s.bound)
 			}
-			// It is between two callbacks and ends before the next.
+			// Or it is between two callbacks, and passes over the others itself.
 		}
 	}
 }
@@ -115,19 +130,20 @@ func (s *series) again(w *worker) bool {
 	if !w.died || s.settled(w.at, ClassPanic, s.began) {
 		return false
 	}
-	s.start(w.at + 1)
+	s.start(new(worker), w.at+1)
 	return true
 }
 
-// leave leaves the callback under way alone; nil when there is none.
+// leave leaves the callback under way alone; nil when there is none. When it is
+// left because ctx has ended, only if that ends it.
 func (s *series) leave(stop bool) *worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stop = s.stop || stop
-	if s.o == nil {
+	w := s.cur
+	if s.o == nil || stop && w.at >= s.bound {
 		return nil
 	}
-	w := s.cur
 	w.left = true
 	s.o.running.Add(1)
 	s.o = nil
@@ -135,15 +151,26 @@ func (s *series) leave(stop bool) *worker {
 	return w
 }
 
-func (s *series) start(at int) {
-	w := &worker{at: at}
+func (s *series) start(w *worker, at int) {
+	w.at = at
 	s.mu.Lock()
 	s.cur = w
 	s.mu.Unlock()
 	go s.work(w)
 }
 
+// roomy makes the stack of its goroutine as large as most callbacks need, at
+// once and while little stands on it. Otherwise it grows step by step, and each
+// step copies what is on it: a sixth of a dispatch.
+//
+//go:noinline
+func roomy(i int) byte {
+	var room [5 << 10]byte
+	return room[i&1] // not a constant, or there would be no room
+}
+
 func (s *series) work(w *worker) {
+	roomy(w.at)
 	defer func() {
 		s.mu.Lock()
 		left := w.left
@@ -152,7 +179,7 @@ func (s *series) work(w *worker) {
 			s.over <- w
 		}
 	}()
-	for ; w.at < s.n; w.at++ {
+	for n := s.size(); w.at < n; w.at++ {
 		o, st := s.who(w.at)
 		if o == nil {
 			continue
@@ -163,16 +190,20 @@ func (s *series) work(w *worker) {
 			}
 			continue
 		}
-		if s.prep != nil {
-			s.prep(w.at)
+		if s.judge != nil {
+			s.judge.prepare(w.at)
 		}
 		began := time.Now()
 		cc := &s.ccs[w.at]
-		cc.Context, cc.until = s.ctx, began.Add(o.timeout)
+		cc.Context, cc.until = s.free, began.Add(o.timeout)
+		if w.at < s.bound {
+			cc.Context = s.ctx
+		}
 		s.mu.Lock()
-		if s.stop || s.ctx.Err() != nil {
+		if w.at < s.bound && (s.stop || s.ctx.Err() != nil) {
 			s.mu.Unlock()
-			return
+			w.at = s.bound - 1
+			continue
 		}
 		s.o, s.began, s.cc = o, began, cc
 		s.mu.Unlock()
@@ -218,7 +249,7 @@ func (s *series) one(w *worker, o *owner, st Stage, cc *callContext) (c Class) {
 func (s *series) settled(i int, c Class, began time.Time) bool {
 	o, st := s.who(i)
 	s.g.settle(o, st, c, began)
-	return s.judge != nil && s.judge(i, c, began)
+	return s.judge != nil && s.judge.judge(i, c, began)
 }
 
 // tellSink tells the host of a failure, for a second at most.
@@ -228,9 +259,15 @@ func (g *guard) tellSink(f Failure) {
 		return
 	}
 	silent := &guard{maxRunning: g.maxRunning, maxFailures: 1 << 30, now: g.now}
-	silent.run(context.Background(), steps{
-		n:    1,
-		who:  func(int) (*owner, Stage) { return o, "" },
-		exec: func(context.Context, int) error { g.sink(f); return nil },
-	})
+	silent.run(context.Background(), &sinking{g, f}, 1)
 }
+
+// sinking is the one call of a sink.
+type sinking struct {
+	g *guard
+	f Failure
+}
+
+func (*sinking) size() int                      { return 1 }
+func (s *sinking) who(int) (*owner, Stage)      { return &s.g.sinkOwner, "" }
+func (s *sinking) exec(*callContext, int) error { s.g.sink(s.f); return nil }
