@@ -8,6 +8,7 @@ import (
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/toolpairing"
+	"github.com/agentcompact/agentcompact/wire/internal/turns"
 )
 
 // item is one message of the request.
@@ -143,6 +144,9 @@ func (a *assembler) assistant(i int, m *session.Message) {
 			a.report.Renamed = append(a.report.Renamed, Renamed{at, len(ids), c.ID, id})
 		}
 		ids = append(ids, id)
+		if c.Name != "" {
+			c.Name = toolNames.Name(c.Name)
+		}
 		calls = append(calls, wireCall(c, id))
 	}
 	if calls == nil {
@@ -387,6 +391,11 @@ func cleanParts(list []json.RawMessage) json.RawMessage {
 func validName(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsAny(s, " \t\r\n<|\\/>")
 }
+
+// toolNames are the names of tools that OpenAI takes.
+var toolNames = turns.Options{MaxName: 64, ValidName: validToolName}
+
+func validToolName(s string) bool { return turns.Alphabet(s, "_-") }
 
 // emptyContent reports whether a content value has neither text nor parts.
 func emptyContent(v json.RawMessage) bool {

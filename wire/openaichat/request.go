@@ -11,6 +11,7 @@ import (
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/toolpairing"
+	"github.com/agentcompact/agentcompact/wire/internal/turns"
 )
 
 // RequestOptions are the optional settings of a request. Nil means defaults.
@@ -78,6 +79,9 @@ type Report struct {
 	// Repaired counts the messages in which bytes that are no UTF-8 were
 	// replaced.
 	Repaired int
+	// Tools are the tools with another name on the wire, in calls of them too,
+	// and those that are not offered because another one has their name.
+	Tools []string
 	// OverBytes is how much the body is above MaxBytes although no attachment
 	// is left.
 	OverBytes int
@@ -209,8 +213,19 @@ func (a *assembler) frame(env *session.Envelope) (head, tail object) {
 		head = append(head, member{"model", quote(model)})
 	}
 	var list []json.RawMessage
+	used := map[string]bool{}
 	for _, t := range env.Tools {
-		if raw := a.tool(t); raw != nil {
+		name := t.Name
+		if name != "" {
+			if name = toolNames.Name(name); name != t.Name {
+				a.report.Tools = append(a.report.Tools, t.Name)
+			}
+			if !turns.Unique(used, name) {
+				a.report.Tools = append(a.report.Tools, t.Name)
+				continue
+			}
+		}
+		if raw := a.tool(t, name); raw != nil {
 			list = append(list, raw)
 		}
 	}
@@ -234,8 +249,9 @@ func (a *assembler) frame(env *session.Envelope) (head, tail object) {
 	return head, tail
 }
 
-func (a *assembler) tool(t session.Tool) json.RawMessage {
-	if hasType(t.Raw, "function", "custom") {
+// tool makes the definition of a tool with its name on the wire.
+func (a *assembler) tool(t session.Tool, name string) json.RawMessage {
+	if name == t.Name && hasType(t.Raw, "function", "custom") {
 		if o, _ := parseObject(t.Raw); o.get("function") != nil || o.get("custom") != nil {
 			return t.Raw
 		}
@@ -244,7 +260,7 @@ func (a *assembler) tool(t session.Tool) json.RawMessage {
 		a.report.Unsent = append(a.report.Unsent, Unsent{-1, "tool"})
 		return nil
 	}
-	f := object{{"name", quote(t.Name)}}
+	f := object{{"name", quote(name)}}
 	if t.Description != "" {
 		f = append(f, member{"description", quote(t.Description)})
 	}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/agentcompact/agentcompact/wire/internal/turns"
 )
 
 // Rule names what a request must keep to.
@@ -38,6 +40,9 @@ const (
 	CallIDs Rule = "call_id"
 	// UniqueIDs: ids are unique in the whole request.
 	UniqueIDs Rule = "unique_ids"
+	// Names: tools and calls of them have names of 1 to 64 letters, digits, _
+	// and -, and no two tools have one name.
+	Names Rule = "name"
 	// Alternation: neighbors have different roles, tool messages aside.
 	Alternation Rule = "alternation"
 )
@@ -121,6 +126,11 @@ func (c *checker) body(body []byte) {
 		}
 	}
 	c.tools(o.get("tools"))
+	for _, k := range []string{"tool_choice", "parallel_tool_calls"} {
+		if o.get("tools") == nil && !isNull(o.get(k)) {
+			c.bad(Shape, "", "%s is there without tools", k)
+		}
+	}
 	for _, m := range o {
 		if m.key != "messages" {
 			c.utf8(m.val)
@@ -316,6 +326,8 @@ func (c *checker) callBody(o object, id string) {
 	}
 	if s, ok := f.str("name"); !ok || s == "" {
 		c.bad(Shape, id, "the call has no name")
+	} else if !takenName(s) {
+		c.bad(Names, id, "the name %q of a tool is none that the provider takes", clip(s, 40))
 	}
 	if _, ok := f.str(arg); !ok {
 		c.bad(Shape, id, "%s is %s; expected a string", arg, typeName(f.get(arg)))
@@ -347,12 +359,23 @@ func (c *checker) tools(v json.RawMessage) {
 		c.bad(Shape, "", "tools is %s; expected a list", typeName(v))
 		return
 	}
+	if len(list) == 0 {
+		c.bad(Shape, "", "tools is an empty list; leave it out")
+	}
+	used := map[string]bool{}
 	for i, raw := range list {
 		o, _ := parseObject(raw)
 		kind, _ := o.str("type")
 		f, ok := parseObject(o.get(kind))
-		if name, _ := f.str("name"); !ok || name == "" {
+		switch name, _ := f.str("name"); {
+		case !ok || name == "":
 			c.bad(Shape, "", "tool %d has no type or no name", i)
+		case !takenName(name):
+			c.bad(Names, "", "the name %q of tool %d is none that the provider takes", clip(name, 40), i)
+		case !turns.Unique(used, name):
+			c.bad(Names, "", "two tools have the name %q", name)
 		}
 	}
 }
+
+func takenName(s string) bool { return len(s) <= toolNames.MaxName && validToolName(s) }

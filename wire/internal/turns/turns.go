@@ -377,6 +377,14 @@ func (b *builder) wireID(id string) string {
 // Name is the name of a tool on the wire.
 func (b *builder) Name(name string) string { return b.opts.Name(name) }
 
+// Unique says that a name on the wire is the first of its kind, since providers
+// refuse tools of equal names; used are those so far.
+func Unique(used map[string]bool, name string) bool {
+	was := used[name]
+	used[name] = true
+	return !was
+}
+
 // Name is the name of a tool on the wire: its own, unless the provider does not
 // take it.
 func (o *Options) Name(name string) string {
