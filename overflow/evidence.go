@@ -65,16 +65,23 @@ func squash(s string) string {
 }
 
 // normalize makes texts comparable: lower case, one blank for every run of
-// white space, no quotation marks, apostrophes, backticks and backslashes.
+// white space, no quotation marks, apostrophes, backticks and backslashes, and
+// no thin or fixed spaces inside a number.
 func normalize(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
-	space := false
+	space, digit, inside := false, false, false
 	for _, r := range s {
+		isDigit := '0' <= r && r <= '9'
+		if inside && isDigit {
+			space = false
+		}
+		inside = digit && (r == '\u00a0' || r == '\u202f' || r == '\u2009')
+		digit = isDigit
 		switch r {
 		case '\'', '"', '`', '\\', '’', '‘', '“', '”':
 			continue
-		case ' ', '\t', '\n', '\r', '\u00a0', '\u3000':
+		case ' ', '\t', '\n', '\r', '\u00a0', '\u202f', '\u2009', '\u3000':
 			space = true
 			continue
 		}
@@ -121,6 +128,9 @@ func (ev *evidence) addCode(s string) {
 // joined by underscores or by capitals.
 var identifier = regexp.MustCompile(`[A-Za-z]+(?:_[A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+`)
 
+// spaced is a count of tokens with blanks between its thousands.
+var spaced = regexp.MustCompile(`\b[1-9]\d{0,2}(?: \d{3})+ (?:tokens?|jetons)\b`)
+
 // namedStatus finds an HTTP status in running text.
 var namedStatus = regexp.MustCompile(`(?i)^\W{0,3}([45]\d\d)\b|\b(?:status|http|error|code)(?: status)?(?: code)?["']?\s?[:=]?\s?"?([45]\d\d)\b`)
 
@@ -156,7 +166,10 @@ func (ev *evidence) addText(s string) {
 		tail := s[len(s)-textCap/4:]
 		s = clip(s, textCap*3/4) + " " + strings.ToValidUTF8(tail, "")
 	}
-	n := normalize(s)
+	n := spaced.ReplaceAllStringFunc(normalize(s), func(m string) string {
+		unit := strings.LastIndexByte(m, ' ')
+		return strings.ReplaceAll(m[:unit], " ", "") + m[unit:]
+	})
 	if n == "" {
 		return
 	}

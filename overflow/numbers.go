@@ -1,15 +1,20 @@
 package overflow
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
 
+// dotted is a number with points between its thousands; no count has a fraction.
+var dotted = regexp.MustCompile(`^[1-9]\d{0,2}(?:\.\d{3})+$`)
+
 // maxCount is the largest number that is taken for a count of tokens or bytes.
 const maxCount = 1 << 40
 
-// parseCount reads 8192, 1,048,576, 1_000, 128k, 1.5m and 4096.0. It is false
-// for what is no plausible count, and for a number whose groups make no sense.
+// parseCount reads 8192, 1,048,576, 1.048.576, 1_000, 128k, 1.5m and 4096.0. It
+// is false for what is no plausible count, and for a number whose groups make no
+// sense.
 func parseCount(s string) (int, bool) {
 	s = strings.TrimRight(strings.TrimSpace(s), ",._")
 	if s == "" {
@@ -38,6 +43,9 @@ func parseCount(s string) (int, bool) {
 			}
 			s = whole
 		}
+	}
+	if mul == 1 && dotted.MatchString(s) {
+		s = strings.ReplaceAll(s, ".", "")
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || f < 0 || f*mul > maxCount {

@@ -1,7 +1,7 @@
 package overflow
 
 // num is a count: digits with separators, or with k or m behind.
-const num = `\d+(?:[,_]\d+)*(?:\.\d+)?(?:[km]\b)?`
+const num = `\d+(?:[,_.]\d+)*(?:[km]\b)?`
 
 // rowsNumbers say where the numbers of an overflow stand. Rows are tried in
 // their order; each fills what no row before it has filled, and a number that a
@@ -23,12 +23,12 @@ var rowsNumbers = []*row{
 	{name: "num.compare", stage: stageNumber,
 		text:   `(?P<input>` + num + `)(?: (?:input |prompt )?tokens?)?(?: \+ (?P<output>` + num + `)(?: tokens?)?)? (?:>=?|exceeds) (?P<window>` + num + `)`,
 		source: "https://github.com/continuedev/continue/issues/6136"},
-	{name: "num.ratio", stage: stageNumber, text: `(?P<input>` + num + `) ?/ ?(?P<window>` + num + `) tokens?\b`,
+	{name: "num.ratio", stage: stageNumber, text: `(?P<input>` + num + `) ?/ ?(?P<window>` + num + `) tokens?\b|\bcontext[^0-9]{0,20}(?P<input2>` + num + `) ?/ ?(?P<window2>` + num + `)`,
 		source: "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1806"},
 	{name: "num.compare-words", stage: stageNumber,
 		text:   `(?P<input>` + num + `)\)?(?: tokens?)?(?: \+ (?:[a-z_]+ )?\(?(?P<output>` + num + `)\)?)? > (?:[a-z_]+ ){1,4}\(?(?P<window>` + num + `)`,
 		source: "widened from num.compare"},
-	{name: "num.total-both", stage: stageNumber, text: `\b(?:input|prompt) and (?:max(?:imum)? )?(?:output|completion) tokens:? ?\(?(?P<total>` + num + `)`,
+	{name: "num.total-both", stage: stageNumber, text: `\b(?:input|prompt) and (?:max_?tokens|(?:max(?:imum)? )?(?:output|completion) tokens):? ?\(?(?P<total>` + num + `)`,
 		source: "Cloudflare Workers AI, error 5021"},
 	{name: "num.range", stage: stageNumber, text: `length should be \[\d+, ?(?P<limit>` + num + `)\]`,
 		source: "https://github.com/QwenLM/qwen-code/issues/98"},
@@ -50,7 +50,7 @@ var rowsNumbers = []*row{
 		text:   `\(?(?P<input>` + num + `)\)?(?: tokens?)?(?: [a-z]+){0,2} exceeds? (?:[a-z_]+[ =:]){1,7}\(?(?P<rough>` + num + `)`,
 		source: "https://github.com/jjleng/copilot-more/issues/35"},
 	{name: "num.chinese", stage: stageNumber,
-		text:   `(?:输入|prompt|tokens?)[^0-9。,]{0,12}(?P<input>` + num + `)[^0-9。]{0,30}(?:超过|超出|大于)[^0-9。]{0,24}(?P<rough>` + num + `)|(?:超过|超出)[^0-9。]{0,24}(?:限制|上限|最大|长度)[^0-9。]{0,10}(?P<rough2>` + num + `)`,
+		text:   `(?:输入|prompt|tokens?)[^0-9。,]{0,12}(?P<input>` + num + `)[^0-9。]{0,30}(?:超过|超出|大于)[^0-9。]{0,24}(?P<rough>` + num + `)|(?:超过|超出)[^0-9。]{0,24}(?:限制|上限|最大|长度)[^0-9。]{0,10}(?P<rough2>` + num + `)(?:[^0-9。]{0,4}当前[^0-9。]{0,8}(?P<input2>` + num + `))?`,
 		source: "Zhipu BigModel, table of error codes"},
 	{name: "num.max-input", stage: stageNumber,
 		text:   `\bmax(?:imum)?(?: (?:allowed|supported|permitted|number|of|total))*[ _](?:input|prompt)(?:[ _](?:token|tokens|length|count|size|limit|len|is|of|allowed|for|this|model))*[:=]? ?\(?(?P<limit>` + num + `)`,
@@ -62,9 +62,11 @@ var rowsNumbers = []*row{
 	{name: "num.window", stage: stageNumber,
 		text:   `\b(?:context|sequence|model|max_?(?:model|seq(?:uence)?|context|total|num)|n)[ _]?(?:length|window|size|len|ctx|limit|tokens)(?:_\w+)?(?: (?:is|of|was|has|limit|only|for|this|the|model|configured|to|at|size|length|tokens?|currently))*[:=]? ?\(?(?P<window>` + num + `)`,
 		source: "https://github.com/crewAIInc/crewAI-examples/issues/121"},
-	{name: "num.window-before", stage: stageNumber, text: `(?P<window>` + num + `)[ -]tokens? (?:context |input |model )?(?:window|context)\b`,
+	{name: "num.window-before", stage: stageNumber, text: `(?P<window>` + num + `)[ -]tokens? (?:context |input |model )?(?:window|context)\b|(?P<window2>\d+(?:\.\d+)?[km])[ -](?:tokens? )?(?:window|context)\b`,
 		source: "widened from num.window-of"},
-	{name: "num.window-context", stage: stageNumber, text: `\bcontext(?: (?:of|is|only|limit))*[:=]? ?\(?(?P<window>` + num + `)`,
+	{name: "num.window-context", stage: stageNumber, text: `\b(?:context|window)(?: (?:of|is|only|limit))*[:=]? ?\(?(?P<window>` + num + `)`,
+		source: "widened from num.window"},
+	{name: "num.window-european", stage: stageNumber, text: `(?:kontext[a-zäöüß]*|contexte?|contexto|contesto|контекст[а-я]*)[^0-9.;]{0,40}? (?P<window>` + num + `) (?:tokens?|jetons|токен[а-я]*)\b`,
 		source: "widened from num.window"},
 	{name: "num.window-n-ctx", stage: stageNumber, text: `\bn_ctx\w*[ :=]*\(?(?P<window>` + num + `)`,
 		source: "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1251"},

@@ -9,13 +9,7 @@ import (
 // TestVariations holds wordings that nobody reported: what the next gateway may
 // say. They keep the patterns general.
 func TestVariations(t *testing.T) {
-	for _, c := range []struct {
-		st       int
-		s        string
-		ov       bool
-		lim, act int
-		class    Class // coarse; "": not looked at
-	}{
+	checkVariations(t, []variation{
 		{400, `{"error":{"message":"This model's maximum context length is 128,000 tokens. However, your messages resulted in 130,512 tokens."}}`, true, 128000, 130512, ""},
 		{400, `{"error":{"message":"Input is too large: 150000 tokens, max 131072"}}`, true, 131072, 150000, ""},
 		{400, `{"message":"Prompt has too many tokens (150000), maximum allowed is 131072"}`, true, 131072, 150000, ""},
@@ -143,7 +137,20 @@ func TestVariations(t *testing.T) {
 		{422, `{"error":"Input validation error: inputs tokens + max_new_tokens must be <= 8192. Given: 9000 inputs tokens and 100 max_new_tokens","error_type":"validation"}`, true, 8192, 9000, ""},
 		{424, `{"error":"Request failed during generation: Server error: prompt too long"}`, true, 0, 0, ""},
 		{400, `{"error":{"message":"The total number of tokens (9000) in the input and max_tokens exceeds the model's context length (8192)."}}`, true, 8192, 9000, ""},
-	} {
+	})
+}
+
+type variation struct {
+	st       int
+	s        string
+	ov       bool
+	lim, act int
+	class    Class // coarse; "": not looked at
+}
+
+func checkVariations(t *testing.T, list []variation) {
+	t.Helper()
+	for _, c := range list {
 		r := ClassifyResponse(c.st, []byte(c.s))
 		assert.Equal(t, c.ov, r.Overflow, "%s: rule %q", c.s, r.Rule)
 		if c.class != "" {
