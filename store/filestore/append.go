@@ -216,6 +216,7 @@ func (s *Store) catchUp() error {
 			if err := s.f.Truncate(end.off); err != nil {
 				return fmt.Errorf("cut off the torn end of %s: %w", s.path, err)
 			}
+			s.torn = nil
 			if s.opts.Cut != nil {
 				s.opts.Cut(Cut{Path: s.path, Offset: end.off, Bytes: size - end.off})
 			}

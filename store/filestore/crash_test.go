@@ -105,6 +105,49 @@ func TestCutReported(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// TestTornReported: a reader says what it passed over, byte by byte what the next
+// writer cuts off, and leaves it where it is.
+func TestTornReported(t *testing.T) {
+	d := newDisk(nil)
+	_, _, err := scripted(t, d)
+	require.NoError(t, err)
+	whole, torn := d.data, 0
+	for at := 1; at <= len(whole); at++ {
+		left := newDisk(whole[:at])
+		reader, err := filestore.Open("disk", &filestore.Options{ReadOnly: true, FS: left})
+		require.NoError(t, err)
+		_, ok := reader.Torn()
+		require.False(t, ok, "before a scan nothing is known")
+		s, err := session.Open(t.Context(), reader, nil)
+		require.NoError(t, err)
+		got, found := reader.Torn()
+		require.NoError(t, s.Close())
+		require.Len(t, left.data, at)
+
+		var cut []filestore.Cut
+		writer, err := filestore.Open("disk", &filestore.Options{FS: left, Cut: func(c filestore.Cut) { cut = append(cut, c) }})
+		require.NoError(t, err)
+		s, err = session.Open(t.Context(), writer, nil)
+		require.NoError(t, err)
+		same, _ := writer.Torn()
+		require.Equal(t, got, same)
+		_, err = s.Append(t.Context(), session.UserText("x"))
+		require.NoError(t, err)
+		_, ok = writer.Torn()
+		require.False(t, ok, "the writer has cut it off")
+		require.NoError(t, s.Close())
+		if !found {
+			require.Empty(t, cut, "cut at byte %d", at)
+			continue
+		}
+		torn++
+		require.Equal(t, []filestore.Cut{{Path: got.Path, Offset: got.Offset, Bytes: got.Bytes}}, cut)
+		require.EqualValues(t, at, got.Offset+got.Bytes)
+		require.NotEmpty(t, got.Reason)
+	}
+	require.Greater(t, torn, len(whole)/2)
+}
+
 // TestEveryFault lets every write and every sync fail in every way.
 func TestEveryFault(t *testing.T) {
 	d := newDisk(nil)

@@ -9,7 +9,8 @@
 // An append returns after its bytes are synced. Appends that wait at the same
 // time share one write and one sync. After a crash all events of an append are
 // in the file or none is; what a crash left half written at the end is cut off
-// by the next writer and reported through [Options.Cut]. [Options.SyncEvery]
+// by the next writer and reported through [Options.Cut]; until then readers pass
+// over it, and [Store.Torn] tells of it. [Options.SyncEvery]
 // trades durability for speed, with the loss window that it states.
 //
 // A failed write or sync fails every append that waited for it. The store

@@ -44,6 +44,17 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at byte %d, behind %d sound events: %s", e.Path, e.Offset, e.Events, e.Reason)
 }
 
+// Torn tells of bytes at the end of a file that belong to no whole append: a
+// crash had left them behind. No append that was acknowledged as durable is in
+// them. A reader passes over them, and the next writer cuts them off.
+type Torn struct {
+	Path string
+	// Offset is where they start, Bytes how many they are.
+	Offset, Bytes int64
+	// Reason says what is wrong with the first line of them.
+	Reason string
+}
+
 // Cut tells of bytes at the end of a file that a crash had left behind and
 // that were cut off. No append that was acknowledged as durable was in them.
 type Cut struct {

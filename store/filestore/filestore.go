@@ -66,6 +66,7 @@ type Store struct {
 	sound atomic.Int64 // the offset of end, for readers without the mutex
 	ahead ahead
 
+	torn   *Torn // what the newest scan passed over
 	closed bool
 	broken error // why nothing can be appended any more
 }
@@ -164,17 +165,32 @@ func (s *Store) Scan(ctx context.Context, from session.Seq, fn func(*session.Eve
 	if err != nil {
 		return err
 	}
+	var torn *Torn
 	if t.reason != "" {
 		if err := judge(s.path, s.f, end, t, limit); err != nil {
 			return err
 		}
+		torn = &Torn{Path: s.path, Offset: end.off, Bytes: limit - end.off, Reason: t.reason}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.torn = torn
 	for _, m := range append(marks, end) {
 		s.learn(m)
 	}
 	return nil
+}
+
+// Torn returns what the newest [Store.Scan] found behind the last whole append
+// and passed over; false when there was nothing, or no scan has come to the end
+// yet. A session has scanned its store when it is open.
+func (s *Store) Torn() (Torn, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.torn == nil {
+		return Torn{}, false
+	}
+	return *s.torn, true
 }
 
 const markEvery = 256 << 10
