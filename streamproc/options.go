@@ -139,11 +139,8 @@ func (o *Options) budget(before int) int {
 
 func (o *Options) price(m *session.Message) int { return o.Pricer.Price(m) }
 
-// count prices a text as a message of the user.
-func (o *Options) count(text string) int {
-	m := session.UserText(text)
-	return o.Pricer.Price(&m)
-}
+// counter prices texts as messages of the user.
+func (o *Options) counter() func(text string) int { return tokencount.TextPricer(o.Pricer) }
 
 // queryChars is how much of a user message is quoted; 0 is no bound.
 func (o *Options) queryChars(t target.Target) int {

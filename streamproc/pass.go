@@ -172,7 +172,7 @@ func (w *work[T]) request(pass *Pass, list []entry, items []plan.Item, n, histor
 	}
 	return &summarize.Request{
 		ID: pass.ID, Provider: o.Provider, Model: o.Model, Items: read, Prior: prior, Target: pass.Target,
-		Instructions: o.Instructions, Language: o.Language, Count: o.count, Progress: o.Progress,
+		Instructions: o.Instructions, Language: o.Language, Count: o.counter(), Progress: o.Progress,
 		MaxTokens: max(o.budget(pass.Before)/2, 1),
 	}, all, nil
 }
@@ -261,12 +261,12 @@ func (w *work[T]) write(ctx context.Context, v *witness, pass *Pass, req *summar
 	pass.Record.Start, pass.Record.End, pass.Record.Count = extent(all)
 	budget := o.budget(pass.Before)
 	if o.Reminder != "" {
-		budget = max(1, budget-o.count(o.Reminder))
+		budget = max(1, budget-o.counter()(o.Reminder))
 	}
 	tail := texts(rest)
 	compose := func(r Record) string {
 		text := summarize.Compose(summarize.Composition{
-			Narrative: r.Narrative, Ledger: r.Ledger, Budget: budget, Count: o.count, Tail: tail,
+			Narrative: r.Narrative, Ledger: r.Ledger, Budget: budget, Count: o.counter(), Tail: tail,
 			Pointer: compact.Pointer{Compaction: pass.ID, Start: r.Start, End: r.End, Count: r.Count}.String(),
 		})
 		if o.Reminder != "" {

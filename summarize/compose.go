@@ -68,12 +68,13 @@ func Compose(c Composition) string {
 	bare := frame(c.Pointer, small)
 	budget := c.Budget
 	body := ""
+	texts := newLedgerText(c.Ledger)
 	for range 6 {
 		left := 1 << 40
 		if c.Budget > 0 {
 			left = budget - c.Count(bare) - 1
 		}
-		body = composeBody(c, narrative, left)
+		body = composeBody(c, texts, narrative, left)
 		text := frame(joinLines(body, c.Pointer), small)
 		if c.Budget <= 0 {
 			return text
@@ -105,7 +106,7 @@ func joinLines(parts ...string) string {
 }
 
 // composeBody writes what stands between the framing and the pointer.
-func composeBody(c Composition, narrative string, left int) string {
+func composeBody(c Composition, texts *ledgerText, narrative string, left int) string {
 	if left <= 0 {
 		return ""
 	}
@@ -124,7 +125,7 @@ func composeBody(c Composition, narrative string, left int) string {
 	if c.Ledger == nil {
 		return narrative
 	}
-	l := &layout{count: c.Count, ledger: c.Ledger, tail: c.Tail, said: narrative, left: left, all: left, shown: make(map[string]bool, len(c.Said))}
+	l := &layout{ledgerText: texts, count: c.Count, tail: c.Tail, said: narrative, left: left, all: left, shown: make(map[string]bool, len(c.Said))}
 	for _, s := range c.Said {
 		l.shown[strings.TrimSpace(s)] = true
 	}

@@ -22,16 +22,41 @@ type factQuote struct {
 // packer chooses quotes by usefulness for their price until a budget is used
 // up.
 type packer struct {
-	facts []Fact
-	words [][]word
-	keys  [][]string           // literals of a word, of all facts one after the other
-	first []int                // where the words of a fact start in keys
-	value []map[string]float64 // of the keys of a fact that are not shown yet
-	shown map[string]bool      // quoted already
+	facts []packedFact
+	lits  []litState
+	ids   map[string]int32 // literals to lits
 	count func(string) int
-	taken [][]bool             // words of each fact that are quoted
 	begun map[session.Seq]bool // messages that have a quote
 	queue []offer
+}
+
+// packedFact is a fact with what the packer knows of it.
+type packedFact struct {
+	*Fact
+	words []word
+	keys  []packedKey
+	alive int     // keys that have not been given up
+	lits  []int32 // in keys, of all words one after the other
+	from  []int32 // where those of a word start in lits; one more than words
+	taken []bool  // words that are quoted
+	costs []int32 // of the narrowest quotes, by their first word; 0: not asked yet
+	best  offer   // as long as it is not stale
+	ok    bool
+	stale bool
+}
+
+// packedKey is a literal that a fact is quoted for.
+type packedKey struct {
+	lit   int32
+	value float64
+	dead  bool // too dear
+}
+
+// litState is a literal of any fact.
+type litState struct {
+	text  string
+	shown bool    // quoted already
+	facts []int32 // that are quoted for it
 }
 
 type word struct{ a, b int }
@@ -45,39 +70,51 @@ type offer struct {
 // packFacts returns the chosen quotes, one line for each message in order, with
 // the seq that they stand in. Literals in shown are quoted elsewhere, those in
 // named are at least mentioned.
-func packFacts(facts []Fact, shown, named map[string]bool, budget int, count func(string) int) []string {
+func packFacts(facts []Fact, shown, named []string, budget int, count func(string) int) []string {
 	if budget <= 8 || len(facts) == 0 {
 		return nil
 	}
-	p := packer{facts: facts, shown: shown, count: count, words: make([][]word, len(facts)), first: make([]int, len(facts)),
-		value: make([]map[string]float64, len(facts)), taken: make([][]bool, len(facts)), begun: map[session.Seq]bool{}}
-	of := map[session.Seq][]int{}
-	newest := newestKey(facts)
-	for i, f := range facts {
-		v := make(map[string]float64, len(f.Keys))
-		for _, k := range f.Keys {
-			if !shown[k.Text] {
-				v[k.Text] = odds(k.useful(newest))
-				if named[k.Text] {
-					v[k.Text] *= 0.6
-				}
+	keys := 0
+	for i := range facts {
+		keys += len(facts[i].Keys)
+	}
+	p := packer{count: count, facts: make([]packedFact, len(facts)), ids: make(map[string]int32, keys),
+		lits: make([]litState, 0, keys), begun: map[session.Seq]bool{}}
+	for i := range facts {
+		p.facts[i].Fact = &facts[i]
+		for _, k := range facts[i].Keys {
+			if _, ok := p.ids[k.Text]; !ok {
+				p.ids[k.Text] = int32(len(p.lits))
+				p.lits = append(p.lits, litState{text: k.Text})
 			}
 		}
-		p.value[i] = v
-		if len(v) > 0 {
-			p.words[i] = wordsOf(f.Line)
-			p.first[i] = len(p.keys)
-			for _, w := range p.words[i] {
-				var lits []string
-				for a, b := nextLiteral(f.Line[:w.b], w.a); a >= 0; a, b = nextLiteral(f.Line[:w.b], b) {
-					if _, ok := v[f.Line[a:b]]; ok {
-						lits = append(lits, f.Line[a:b])
-					}
-				}
-				p.keys = append(p.keys, lits)
+	}
+	mentioned := make([]bool, len(p.lits))
+	p.eachOf(named, func(id int32) { mentioned[id] = true })
+	p.eachOf(shown, func(id int32) { p.lits[id].shown = true })
+	of := map[session.Seq][]int32{}
+	newest := newestKey(facts)
+	for i := range p.facts {
+		f := &p.facts[i]
+		for _, k := range f.Keys {
+			id := p.ids[k.Text]
+			if p.lits[id].shown {
+				continue
 			}
-			p.taken[i] = make([]bool, len(p.words[i]))
-			of[f.Seq] = append(of[f.Seq], i)
+			v := odds(k.useful(newest))
+			if mentioned[id] {
+				v *= 0.6
+			}
+			if at := f.key(id); at >= 0 {
+				f.keys[at].value = v
+				continue
+			}
+			f.keys = append(f.keys, packedKey{lit: id, value: v})
+			p.lits[id].facts = append(p.lits[id].facts, int32(i))
+		}
+		if f.alive = len(f.keys); f.alive > 0 {
+			p.words(f)
+			of[f.Seq] = append(of[f.Seq], int32(i))
 			p.push(i)
 		}
 	}
@@ -95,27 +132,25 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 			}
 			o = now
 		}
+		f := &p.facts[o.fact]
 		if o.cost > left {
-			for _, k := range p.keysIn(o.factQuote) {
-				delete(p.value[o.fact], k)
-			}
+			p.giveUp(f, o.factQuote)
 			p.push(o.fact)
 			continue
 		}
 		left -= o.cost
-		first := !p.begun[facts[o.fact].Seq]
-		p.begun[facts[o.fact].Seq] = true
+		first := !p.begun[f.Seq]
+		p.begun[f.Seq] = true
 		for i := o.a; i < o.b; i++ {
-			p.taken[o.fact][i] = true
+			f.taken[i] = true
 		}
-		for _, k := range p.keysIn(o.factQuote) {
-			addLiteral(shown, k)
-		}
+		p.show(f, o.factQuote)
 		p.push(o.fact)
 		if first { // the others of this message are cheaper now
-			for _, i := range of[facts[o.fact].Seq] {
-				if i != o.fact {
-					p.push(i)
+			for _, i := range of[f.Seq] {
+				if int(i) != o.fact {
+					p.facts[i].stale = true
+					p.push(int(i))
 				}
 			}
 		}
@@ -124,9 +159,89 @@ func packFacts(facts []Fact, shown, named map[string]bool, budget int, count fun
 	return p.lines()
 }
 
+// eachOf calls fn for every literal of texts that a fact has. Who sees a path
+// sees the name of the file, so the ends of literals count, too.
+func (p *packer) eachOf(texts []string, fn func(id int32)) {
+	for _, s := range texts {
+		for a, b := nextLiteral(s, 0); a >= 0; a, b = nextLiteral(s, b) {
+			p.endsOf(s[a:b], fn)
+		}
+	}
+}
+
+// endsOf calls fn for a literal, and for each of its ends behind a slash, that a
+// fact has.
+func (p *packer) endsOf(lit string, fn func(id int32)) {
+	if id, ok := p.ids[lit]; ok {
+		fn(id)
+	}
+	for i := 1; i < len(lit); i++ {
+		if lit[i-1] == '/' {
+			if id, ok := p.ids[lit[i:]]; ok {
+				fn(id)
+			}
+		}
+	}
+}
+
+// words takes the line of a fact apart.
+func (p *packer) words(f *packedFact) {
+	f.words = wordsOf(f.Line)
+	f.from = make([]int32, 1, len(f.words)+1)
+	for _, w := range f.words {
+		for a, b := nextLiteral(f.Line[:w.b], w.a); a >= 0; a, b = nextLiteral(f.Line[:w.b], b) {
+			if id, ok := p.ids[f.Line[a:b]]; ok {
+				if at := f.key(id); at >= 0 {
+					f.lits = append(f.lits, int32(at))
+				}
+			}
+		}
+		f.from = append(f.from, int32(len(f.lits)))
+	}
+	f.taken = make([]bool, len(f.words))
+	f.costs = make([]int32, len(f.words))
+	f.stale = true
+}
+
+// key returns where a literal is among the keys of a fact, -1 if it is not.
+func (f *packedFact) key(lit int32) int {
+	for i := range f.keys {
+		if f.keys[i].lit == lit {
+			return i
+		}
+	}
+	return -1
+}
+
+// giveUp lets go of the keys of a quote that is too dear.
+func (p *packer) giveUp(f *packedFact, q factQuote) {
+	for _, at := range f.lits[f.from[q.a]:f.from[q.b]] {
+		if k := &f.keys[at]; !k.dead && !p.lits[k.lit].shown {
+			k.dead, f.stale = true, true
+			f.alive--
+		}
+	}
+}
+
+// show notes the literals of a quote as shown, wherever else they stand.
+func (p *packer) show(f *packedFact, q factQuote) {
+	f.stale = true
+	for _, at := range f.lits[f.from[q.a]:f.from[q.b]] {
+		if l := &p.lits[f.keys[at].lit]; !l.shown {
+			p.endsOf(l.text, func(id int32) {
+				p.lits[id].shown = true
+				for _, i := range p.lits[id].facts {
+					p.facts[i].stale = true
+				}
+			})
+		}
+	}
+}
+
 // plain takes lines without literals for what is left.
 func (p *packer) plain(left int) {
-	for i, f := range p.facts {
+	for i := range p.facts {
+		f := &p.facts[i]
 		if len(f.Keys) > 0 {
 			continue
 		}
@@ -135,33 +250,45 @@ func (p *packer) plain(left int) {
 			continue
 		}
 		left -= cost
-		p.words[i] = wordsOf(f.Line)
-		p.taken[i] = make([]bool, len(p.words[i]))
-		for w := range p.taken[i] {
-			p.taken[i][w] = true
+		f.words = wordsOf(f.Line)
+		f.taken = make([]bool, len(f.words))
+		for w := range f.taken {
+			f.taken[w] = true
 		}
 	}
 }
 
 // best returns the quote of a fact that says most for its price.
 func (p *packer) best(i int) (offer, bool) {
-	line, words := p.facts[i].Line, p.words[i]
+	f := &p.facts[i]
+	if f.stale {
+		f.best, f.ok = p.search(f, i)
+		f.stale = false
+	}
+	return f.best, f.ok
+}
+
+func (p *packer) search(f *packedFact, i int) (offer, bool) {
+	line, words := f.Line, f.words
 	best := offer{}
-	if len(p.value[i]) == 0 || len(words) == 0 {
+	if f.alive == 0 || len(words) == 0 {
 		return best, false
 	}
 	width := min(quoteWidth, len(words))
 	seam := 2
-	if !p.begun[p.facts[i].Seq] {
+	if !p.begun[f.Seq] {
 		seam += 4
 	}
 	for a := 0; a+width <= len(words); a++ {
 		q := factQuote{i, a, a + width}
-		gain := p.gain(q)
+		gain := p.gain(f, q)
 		if gain == 0 {
 			continue
 		}
-		cost := p.count(line[words[a].a:words[a+width-1].b]) + seam
+		if f.costs[a] == 0 {
+			f.costs[a] = int32(p.count(line[words[a].a:words[a+width-1].b]))
+		}
+		cost := int(f.costs[a]) + seam
 		if r := gain / float64(cost); r > best.ratio {
 			best = offer{q, r, cost}
 		}
@@ -172,12 +299,12 @@ func (p *packer) best(i int) (offer, bool) {
 	// wider, as long as the price is right
 	for {
 		wider := best
-		for _, q := range []factQuote{{i, best.a - 1, best.b}, {i, best.a, best.b + 1}, {i, best.a - 2, best.b}, {i, best.a, best.b + 2}} {
+		for _, q := range [4]factQuote{{i, best.a - 1, best.b}, {i, best.a, best.b + 1}, {i, best.a - 2, best.b}, {i, best.a, best.b + 2}} {
 			if q.a < 0 || q.b > len(words) {
 				continue
 			}
 			cost := p.count(line[words[q.a].a:words[q.b-1].b]) + seam
-			if r := p.gain(q) / float64(cost); r > wider.ratio {
+			if r := p.gain(f, q) / float64(cost); r > wider.ratio {
 				wider = offer{q, r, cost}
 			}
 		}
@@ -190,44 +317,15 @@ func (p *packer) best(i int) (offer, bool) {
 
 // gain sums the value of the keys that a quote would show and that are not
 // shown yet.
-func (p *packer) gain(q factQuote) float64 {
+func (p *packer) gain(f *packedFact, q factQuote) float64 {
 	g := 0.0
-	from := p.first[q.fact]
-	for w := q.a; w < q.b; w++ {
-	next:
-		for i, k := range p.keys[from+w] {
-			if p.shown[k] {
-				continue
-			}
-			for _, o := range p.keys[from+w][:i] {
-				if o == k {
-					continue next
-				}
-			}
-			for x := q.a; x < w; x++ {
-				for _, o := range p.keys[from+x] {
-					if o == k {
-						continue next
-					}
-				}
-			}
-			g += p.value[q.fact][k]
+	lits := f.lits[f.from[q.a]:f.from[q.b]]
+	for n, at := range lits {
+		if k := &f.keys[at]; !k.dead && !p.lits[k.lit].shown && !slices.Contains(lits[:n], at) {
+			g += k.value
 		}
 	}
 	return g
-}
-
-// keysIn returns the keys in a quote that are not shown yet.
-func (p *packer) keysIn(q factQuote) []string {
-	var out []string
-	for _, word := range p.keys[p.first[q.fact]+q.a : p.first[q.fact]+q.b] {
-		for _, k := range word {
-			if !p.shown[k] {
-				out = append(out, k)
-			}
-		}
-	}
-	return out
 }
 
 func (p *packer) push(i int) {
@@ -238,28 +336,27 @@ func (p *packer) push(i int) {
 
 // lines renders what was taken.
 func (p *packer) lines() []string {
-	order := make([]int, 0, len(p.facts))
+	var order []*packedFact
 	for i := range p.facts {
-		if slices.Contains(p.taken[i], true) {
-			order = append(order, i)
+		if slices.Contains(p.facts[i].taken, true) {
+			order = append(order, &p.facts[i])
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.facts[a].Seq, p.facts[b].Seq) })
-	var out []string
+	slices.SortStableFunc(order, func(a, b *packedFact) int { return cmp.Compare(a.Seq, b.Seq) })
+	var out, runs []string
 	last := session.NoSeq
-	for _, i := range order {
-		f := p.facts[i]
-		var runs []string
-		for a := 0; a < len(p.taken[i]); {
-			if !p.taken[i][a] {
+	for _, f := range order {
+		runs = runs[:0]
+		for a := 0; a < len(f.taken); {
+			if !f.taken[a] {
 				a++
 				continue
 			}
 			b := a
-			for b < len(p.taken[i]) && p.taken[i][b] {
+			for b < len(f.taken) && f.taken[b] {
 				b++
 			}
-			runs = append(runs, f.Line[p.words[i][a].a:p.words[i][b-1].b])
+			runs = append(runs, f.Line[f.words[a].a:f.words[b-1].b])
 			a = b
 		}
 		text := quoteLine(strings.Join(runs, " … "))
@@ -301,25 +398,4 @@ func wordsOf(s string) []word {
 		}
 	}
 	return out
-}
-
-// literalSet returns the literals of texts, with their ends: who sees a path
-// sees the name of the file.
-func literalSet(texts ...string) map[string]bool {
-	set := map[string]bool{}
-	for _, s := range texts {
-		for a, b := nextLiteral(s, 0); a >= 0; a, b = nextLiteral(s, b) {
-			addLiteral(set, s[a:b])
-		}
-	}
-	return set
-}
-
-func addLiteral(set map[string]bool, lit string) {
-	set[lit] = true
-	for i := 1; i < len(lit); i++ {
-		if lit[i-1] == '/' {
-			set[lit[i:]] = true
-		}
-	}
 }

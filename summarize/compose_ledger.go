@@ -5,20 +5,77 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agentcompact/agentcompact/session"
 )
 
 // layout writes a ledger within a budget.
 type layout struct {
-	count  func(string) int
-	ledger *Ledger
+	*ledgerText
+	count func(string) int
 	// tail is text visible elsewhere, said the narrative.
 	tail, said string
 	// shown are the user's messages that stay as they are.
 	shown map[string]bool
 	// left is what is left of all.
 	left, all int
+}
+
+// ledgerText is what the texts of a ledger look like in a checkpoint, made when
+// they are asked for and kept for the next layout of the same ledger.
+type ledgerText struct {
+	ledger *Ledger
+	quotes []pricedText // of User
+	// order is that of userOrder; the last repeats of it are said again later.
+	order   []int
+	repeats int
+	paths   []pricedText // of Files
+	failed  []string     // of Failures; empty: not asked yet
+}
+
+// pricedText is a text as it is shown; cost is -1 until it is asked for.
+type pricedText struct {
+	text string
+	cost int
+}
+
+func newLedgerText(l *Ledger) *ledgerText {
+	t := &ledgerText{ledger: l}
+	if l != nil {
+		t.quotes, t.paths, t.failed = unpriced(len(l.User)), unpriced(len(l.Files)), make([]string, len(l.Failures))
+		t.order, t.repeats = userOrder(l.User)
+	}
+	return t
+}
+
+func unpriced(n int) []pricedText {
+	out := make([]pricedText, n)
+	for i := range out {
+		out[i].cost = -1
+	}
+	return out
+}
+
+// quote returns a text of the user with its price.
+func (l *layout) quote(i int) (string, int) {
+	t := &l.quotes[i]
+	if t.cost < 0 {
+		q := &l.ledger.User[i]
+		t.text = userLines(q.Seq, q.Text)
+		t.cost = l.count(t.text) + 1
+	}
+	return t.text, t.cost
+}
+
+// path returns the path of a file with its price.
+func (l *layout) path(i int) (string, int) {
+	t := &l.paths[i]
+	if t.cost < 0 {
+		t.text = quoteLine(l.ledger.Files[i].Path)
+		t.cost = l.count(" "+t.text) + 1
+	}
+	return t.text, t.cost
 }
 
 // The titles of the parts. Content cannot forge them: its lines have a mark in
@@ -144,17 +201,15 @@ func (l *layout) user(budget int, repeated bool) []string {
 	budget = min(budget, l.left) - l.count(titleUser) - 1
 	whole := budget
 	chosen := make(map[int]string, len(quotes))
-	order, repeats := userOrder(quotes)
-	for n, i := range order {
-		if n >= len(order)-repeats && !repeated {
+	for n, i := range l.order {
+		if n >= len(l.order)-l.repeats && !repeated {
 			break
 		}
 		q := quotes[i]
 		if l.shown[strings.TrimSpace(q.Text)] {
 			continue
 		}
-		text := userLines(q.Seq, q.Text)
-		cost := l.count(text) + 1
+		text, cost := l.quote(i)
 		most := whole * 2 / 5
 		if i == 0 || len(chosen) == 0 {
 			most = whole * 4 / 5
@@ -270,9 +325,11 @@ func (l *layout) prefix(line string, n int) string {
 // texts that differ in numbers only, the newest counts and the others come
 // last.
 func userOrder(quotes []Quote) (order []int, repeats int) {
-	newest := map[string]int{}
-	for i, q := range quotes {
-		newest[template(q.Text)] = i
+	newest := make(map[string]int, len(quotes))
+	kinds := make([]string, len(quotes))
+	for i := range quotes {
+		kinds[i] = template(quotes[i].Text)
+		newest[kinds[i]] = i
 	}
 	rank := make([]int, len(quotes))
 	order = make([]int, len(quotes))
@@ -283,7 +340,7 @@ func userOrder(quotes []Quote) (order []int, repeats int) {
 			rank[i] = 0
 		case i == len(quotes)-1:
 			rank[i] = 1
-		case newest[template(q.Text)] != i:
+		case newest[kinds[i]] != i:
 			rank[i] = 4
 			repeats++
 		case q.Rule:
@@ -301,16 +358,26 @@ func userOrder(quotes []Quote) (order []int, repeats int) {
 // template is a text without its numbers: texts of one template say the same
 // about other things.
 func template(s string) string {
-	s = strings.ToLower(squash(head(s, 400)))
-	out := make([]byte, 0, len(s))
+	return string(appendTemplate(make([]byte, 0, min(len(s), 400)), s))
+}
+
+// appendTemplate appends the template of a text.
+func appendTemplate(out []byte, s string) []byte {
+	s = squash(head(s, 400))
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			s = strings.ToLower(s)
+			break
+		}
+	}
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < '0' || c > '9' {
-			out = append(out, c)
+			out = append(out, lowerByte(c))
 		} else if i == 0 || s[i-1] < '0' || s[i-1] > '9' {
 			out = append(out, '0')
 		}
 	}
-	return string(out)
+	return out
 }
 
 // failures writes what failed, the newest first chosen.
@@ -321,11 +388,13 @@ func (l *layout) failures(budget int) []string {
 		if l.tail != "" && strings.Contains(l.tail, f.Error) {
 			continue
 		}
-		s := seqPrefix(f.Seq) + quoteLine(f.What) + ": " + quoteLine(f.Error)
-		if f.Solved {
-			s += " (solved later)"
+		if l.failed[i] == "" {
+			l.failed[i] = seqPrefix(f.Seq) + quoteLine(f.What) + ": " + quoteLine(f.Error)
+			if f.Solved {
+				l.failed[i] += " (solved later)"
+			}
 		}
-		lines = append(lines, s)
+		lines = append(lines, l.failed[i])
 	}
 	return reversePart(l.part(titleFailures, lines, budget))
 }
@@ -337,9 +406,9 @@ func (l *layout) files(budget int, reads bool) []string {
 	kinds := []string{"created", "changed", "deleted", "read"}
 	lists := map[string][]string{}
 	budget -= l.count(titleFiles) + 1
-	add := func(f File, must bool) {
-		path := quoteLine(f.Path)
-		cost := l.count(" "+path) + 1
+	add := func(i int, must bool) {
+		f := &l.ledger.Files[i]
+		path, cost := l.path(i)
 		if len(lists[f.Did]) == 0 {
 			cost += 3
 		}
@@ -351,7 +420,7 @@ func (l *layout) files(budget int, reads bool) []string {
 	}
 	for i := len(l.ledger.Files) - 1; i >= 0; i-- {
 		if l.ledger.Files[i].Carry {
-			add(l.ledger.Files[i], true)
+			add(i, true)
 		}
 	}
 	for _, read := range []bool{false, true} {
@@ -359,8 +428,8 @@ func (l *layout) files(budget int, reads bool) []string {
 			break
 		}
 		for i := len(l.ledger.Files) - 1; i >= 0; i-- {
-			if f := l.ledger.Files[i]; !f.Carry && (f.Did == "read") == read {
-				add(f, false)
+			if f := &l.ledger.Files[i]; !f.Carry && (f.Did == "read") == read {
+				add(i, false)
 			}
 		}
 	}
@@ -379,7 +448,7 @@ func (l *layout) files(budget int, reads bool) []string {
 // facts quotes what the tail and the other parts do not quote.
 func (l *layout) facts(quoted, named string) []string {
 	budget := l.left - l.count(titleFacts) - 1
-	lines := packFacts(l.ledger.Facts, literalSet(l.tail, quoted), literalSet(l.said, named), budget, l.count)
+	lines := packFacts(l.ledger.Facts, []string{l.tail, quoted}, []string{l.said, named}, budget, l.count)
 	if len(lines) == 0 {
 		return nil
 	}

@@ -47,7 +47,11 @@ func defuseBlock(text string) string { return defuse(text, true) }
 
 func defuse(text string, block bool) string {
 	s := plainText(text)
-	if !suspicious(s) {
+	marks := marksOf(s)
+	if !block {
+		marks &= markTag | markBracket
+	}
+	if marks == 0 {
 		return closeFences(s)
 	}
 	k := skeletonOf(s)
@@ -69,20 +73,28 @@ func defuse(text string, block bool) string {
 			}
 		}
 	}
-	breakAfter(liveTag)
-	breakAfter(liveToken)
-	breakAfter(liveInst)
-	for _, m := range liveFrame.FindAllIndex(k.text, -1) {
-		at := int(k.at[m[0]])
-		_, n := utf8.DecodeRuneInString(s[at:])
-		edits = append(edits, edit{at: at, cut: n, put: "("})
+	if marks&markTag != 0 {
+		breakAfter(liveTag)
+		breakAfter(liveToken)
 	}
-	if block {
-		for _, re := range []*regexp.Regexp{liveLine, liveUser} {
-			for _, m := range re.FindAllIndex(k.text, -1) {
-				edits = append(edits, edit{at: int(k.at[m[0]]), put: "| "})
-			}
+	if marks&markBracket != 0 {
+		breakAfter(liveInst)
+		for _, m := range liveFrame.FindAllIndex(k.text, -1) {
+			at := int(k.at[m[0]])
+			_, n := utf8.DecodeRuneInString(s[at:])
+			edits = append(edits, edit{at: at, cut: n, put: "("})
 		}
+	}
+	breakLine := func(re *regexp.Regexp) {
+		for _, m := range re.FindAllIndex(k.text, -1) {
+			edits = append(edits, edit{at: int(k.at[m[0]]), put: "| "})
+		}
+	}
+	if marks&markColon != 0 {
+		breakLine(liveLine)
+	}
+	if marks&markQuote != 0 {
+		breakLine(liveUser)
 	}
 	if len(edits) > 0 {
 		sort.SliceStable(edits, func(i, j int) bool { return edits[i].at < edits[j].at })
@@ -155,23 +167,33 @@ func plainText(s string) string {
 	return b.String()
 }
 
-// suspicious reports whether a text has a character that all shapes need, so
-// that most texts are not looked at any closer.
-func suspicious(s string) bool {
+// The characters that shapes need, as bits.
+const (
+	markTag     = 1 << iota // <
+	markBracket             // [
+	markColon               // :
+	markQuote               // >
+)
+
+// markOf has the marks of ASCII.
+var markOf = [utf8.RuneSelf]uint8{'<': markTag, '[': markBracket, ':': markColon, '>': markQuote}
+
+// marksOf returns which of the characters that shapes need a text has, or has
+// look-alikes of, so that most texts are not looked at any closer.
+func marksOf(s string) uint8 {
+	var marks uint8
 	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '<' || c == '[' || c == ':' || c == '>':
-			return true
-		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			switch plainRune(r) {
-			case '<', '[', ':', '>':
-				return true
-			}
-			i += n - 1
+		if c := s[i]; c < utf8.RuneSelf {
+			marks |= markOf[c]
+			continue
 		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if c := plainRune(r); c != 0 {
+			marks |= markOf[c]
+		}
+		i += n - 1
 	}
-	return false
+	return marks
 }
 
 var fenceLine = regexp.MustCompile("(?m)^[ \t]{0,3}(`{3,}|~{3,})([^\n]*)$")

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agentcompact/agentcompact/session"
 )
@@ -273,4 +275,44 @@ func mergeQuotes(old, newer []Quote) []Quote {
 }
 
 // squash normalizes white space, so that the same words compare equal.
-func squash(s string) string { return strings.Join(strings.Fields(s), " ") }
+func squash(s string) string {
+	if squashed(s) {
+		return s
+	}
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// squashed reports whether all white space of a text is single blanks inside.
+func squashed(s string) bool {
+	blank := true
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == ' ':
+			if blank {
+				return false
+			}
+			blank = true
+		case c < ' ' || c >= utf8.RuneSelf:
+			return squashedRunes(s)
+		default:
+			blank = false
+		}
+	}
+	return !blank || s == ""
+}
+
+// squashedRunes is squashed for any text.
+func squashedRunes(s string) bool {
+	blank := true
+	for _, r := range s {
+		switch {
+		case r == ' ' && !blank:
+			blank = true
+		case unicode.IsSpace(r):
+			return false
+		default:
+			blank = false
+		}
+	}
+	return !blank || s == ""
+}

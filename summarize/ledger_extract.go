@@ -214,15 +214,18 @@ func (l *Ledger) boundUser(limit int) int {
 		total += len(q.Text)
 	}
 	for pass := 0; pass < 2 && total > limit; pass++ {
-		for i := 1; i < len(l.User)-3 && total > limit; {
-			if pass == 0 && l.User[i].Rule {
-				i++
+		end, kept := len(l.User)-3, 1
+		for i := 1; i < len(l.User); i++ {
+			if q := l.User[i]; i < end && total > limit && (pass == 1 || !q.Rule) {
+				total -= len(q.Text)
+				l.Dropped++
 				continue
 			}
-			total -= len(l.User[i].Text)
-			l.Dropped++
-			l.User = slices.Delete(l.User, i, i+1)
+			l.User[kept] = l.User[i]
+			kept++
 		}
+		clear(l.User[min(kept, len(l.User)):])
+		l.User = l.User[:min(kept, len(l.User))]
 	}
 	return total
 }

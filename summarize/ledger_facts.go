@@ -22,6 +22,7 @@ const (
 type mention struct {
 	n, calls, occ int32 // messages, messages that call with it, occurrences
 	by            uint8
+	covered       bool  // a fact has it
 	item          int32 // the newest item that has it, from 1
 	pos           int32 // where it was mentioned last, in bytes / 4
 	call          int32 // the newest item that calls with it
@@ -29,6 +30,7 @@ type mention struct {
 	rank          int32 // from 1 when chosen
 	fact          int32 // the best snippet, from 1
 	value         float32
+	odds          float64 // of value
 	best          float64 // of the quote that fact has
 }
 
@@ -70,51 +72,133 @@ const (
 	lineMax = 256 << 10
 )
 
+// literalAt is where a literal stands in a line. The name of a tool in its own
+// call is no mention: its id is noMention.
+type literalAt struct{ a, b, id int32 }
+
+const noMention = -1
+
+// literalLine is a line that has literals.
+type literalLine struct {
+	text   string
+	places []literalAt
+	item   int32 // from 1
+	by     uint8
+}
+
+// reading is one pass over the texts of a span. It grows in pieces, so that
+// nothing of a long span is copied.
+type reading struct {
+	ids      map[string]int32 // literals to mentions
+	mentions [][]mention
+	count    int32 // of mentions
+	lines    [][]literalLine
+	places   []literalAt // what is left of the last piece
+	buf      []literalAt
+	bytes    int
+}
+
+// mentionPiece and linePiece are the sizes of pieces but for the first ones,
+// which are smaller, placePiece that of all for places.
+const (
+	mentionPiece = 4096
+	linePiece    = 2048
+	placePiece   = 8192
+)
+
+// at returns the mention of an id.
+func (r *reading) at(id int32) *mention { return &r.mentions[id/mentionPiece][id%mentionPiece] }
+
+// known returns the mention of a literal, nil when there is none.
+func (r *reading) known(lit string) *mention {
+	if id, ok := r.ids[lit]; ok {
+		return r.at(id)
+	}
+	return nil
+}
+
+// id returns the id of a literal, a new one the first time.
+func (r *reading) id(lit string) int32 {
+	id, ok := r.ids[lit]
+	if !ok {
+		id = r.count
+		r.count++
+		r.ids[lit] = id
+		r.mentions = appendPiece(r.mentions, mention{}, mentionPiece)
+	}
+	return id
+}
+
+// appendPiece appends to the last of pieces, or to a new one when it has size
+// elements. Only the first one is ever copied.
+func appendPiece[T any](pieces [][]T, v T, size int) [][]T {
+	n := len(pieces)
+	switch {
+	case n == 0:
+		pieces = append(pieces, nil)
+		n++
+	case len(pieces[n-1]) == size:
+		pieces = append(pieces, make([]T, 0, size))
+		n++
+	}
+	pieces[n-1] = append(pieces[n-1], v)
+	return pieces
+}
+
+// line notes the literals of a line.
+func (r *reading) line(line string, item int32, by uint8) {
+	r.bytes += len(line) + 1
+	r.buf = r.buf[:0]
+	for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
+		if by == byCall && a == 0 {
+			r.buf = append(r.buf, literalAt{0, int32(b), noMention})
+			continue
+		}
+		id := r.id(line[a:b])
+		r.buf = append(r.buf, literalAt{int32(a), int32(b), id})
+		m := r.at(id)
+		m.occ++
+		m.pos = int32((r.bytes - len(line) + b) / 4)
+		if by == byCall && line[a-1] == '"' && strings.HasPrefix(line[b:], `":`) {
+			m.names++
+		}
+		m.by |= by
+		if m.item != item {
+			m.item = item
+			m.n++
+		}
+		if by == byCall && m.call != item {
+			m.call = item
+			m.calls++
+		}
+	}
+	if n := len(r.buf); n > 0 {
+		if n > len(r.places) {
+			size := placePiece
+			if r.lines == nil {
+				size = 256
+			}
+			r.places = make([]literalAt, max(n, size))
+		}
+		places := r.places[:n:n]
+		r.places = r.places[n:]
+		copy(places, r.buf)
+		r.lines = appendPiece(r.lines, literalLine{line, places, item, by}, linePiece)
+	}
+}
+
 // collectFacts reads the texts of a span and quotes a line for each literal,
 // the most useful first, within limit bytes. base is the position at which the
 // span begins.
 func collectFacts(items []Item, base, limit int) []Fact {
-	stats := make(map[string]*mention, 1024)
-	var pool []mention
-	read := 0
+	r := reading{ids: make(map[string]int32, min(4*len(items), 1024))}
 	for i := range items {
 		it := &items[i]
 		if skipped(it) {
 			continue
 		}
-		n := int32(i + 1)
 		factTexts(it.Message, func(by uint8, text string) {
-			eachLine(text, func(line string) {
-				read += len(line) + 1
-				for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
-					if by == byCall && a == 0 {
-						continue // the tool's name
-					}
-					s := stats[line[a:b]]
-					if s == nil {
-						if len(pool) == cap(pool) {
-							pool = make([]mention, 0, 4096)
-						}
-						pool = append(pool, mention{})
-						s = &pool[len(pool)-1]
-						stats[line[a:b]] = s
-					}
-					s.occ++
-					s.pos = int32((read - len(line) + b) / 4)
-					if by == byCall && line[a-1] == '"' && strings.HasPrefix(line[b:], `":`) {
-						s.names++
-					}
-					s.by |= by
-					if s.item != n {
-						s.item = n
-						s.n++
-					}
-					if by == byCall && s.call != n {
-						s.call = n
-						s.calls++
-					}
-				}
-			})
+			eachLine(text, func(line string) { r.line(line, int32(i+1), by) })
 		})
 	}
 	// the most useful literals
@@ -122,12 +206,13 @@ func collectFacts(items []Item, base, limit int) []Fact {
 		lit string
 		m   *mention
 	}
-	all := make([]ranked, 0, len(stats))
-	for lit, m := range stats {
+	all := make([]ranked, 0, len(r.ids))
+	for lit, id := range r.ids {
+		m := r.at(id)
 		if m.names == m.occ && m.calls < 3 {
 			continue // known from the tool's definition
 		}
-		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, read/4-int(m.pos), len(lit)))
+		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, r.bytes/4-int(m.pos), len(lit)))
 		all = append(all, ranked{lit, m})
 	}
 	byValue := func(a, b ranked) int {
@@ -136,51 +221,45 @@ func collectFacts(items []Item, base, limit int) []Fact {
 	if most := max(limit/32, 64); len(all) > most {
 		// only the best are sorted: those above the value of the last one taken
 		vals := make([]float32, len(all))
-		for i, r := range all {
-			vals[i] = r.m.value
+		for i, x := range all {
+			vals[i] = x.m.value
 		}
 		slices.Sort(vals)
 		least := vals[len(vals)-most]
-		all = slices.DeleteFunc(all, func(r ranked) bool { return r.m.value < least })
+		all = slices.DeleteFunc(all, func(x ranked) bool { return x.m.value < least })
 	}
 	slices.SortFunc(all, byValue)
-	for i, r := range all {
-		r.m.rank = int32(i + 1)
+	for i, x := range all {
+		x.m.rank, x.m.odds = int32(i+1), odds(float64(x.m.value))
 	}
 	// the best line of each
 	var snips []snippet
-	for i := range items {
-		it := &items[i]
-		if skipped(it) {
-			continue
+	var found []seen
+	for _, piece := range r.lines {
+		for i := range piece {
+			snips, found = r.bestSnippets(snips, found[:0], &piece[i])
 		}
-		factTexts(it.Message, func(by uint8, text string) {
-			eachLine(text, func(line string) {
-				snips = bestSnippets(snips, stats, line, int32(i+1), by)
-			})
-		})
 	}
 	var facts []Fact
-	covered := make(map[string]bool, len(all))
-	for _, r := range all {
-		if covered[r.lit] || r.m.fact == 0 {
+	for _, x := range all {
+		if x.m.covered || x.m.fact == 0 {
 			continue
 		}
-		s := snips[r.m.fact-1]
+		s := snips[x.m.fact-1]
 		f := Fact{Seq: items[s.item-1].Seq, Line: s.line, By: byName(s.by)}
 		size := len(f.Line) + 48
-		var found []seen
+		found = found[:0]
 		for a, b := nextLiteral(s.line, 0); a >= 0; a, b = nextLiteral(s.line, b) {
-			if m := stats[s.line[a:b]]; m != nil && m.rank > 0 {
+			if m := r.known(s.line[a:b]); m != nil && m.rank > 0 {
 				found = append(found, seen{a, b, m})
 			}
 		}
-		for i, x := range found {
-			lit, m := s.line[x.a:x.b], x.m
-			if covered[lit] || m.fact != r.m.fact && tight(s.line, found, i) < worthOwn*m.best {
+		for i, y := range found {
+			lit, m := s.line[y.a:y.b], y.m
+			if m.covered || m.fact != x.m.fact && tight(s.line, found, i) < worthOwn*m.best {
 				continue // another line shows it better
 			}
-			covered[lit] = true
+			m.covered = true
 			f.Keys = append(f.Keys, Key{Text: lit, Count: int(m.n), Calls: int(m.calls), Times: int(m.occ), By: int(m.by), Pos: base + int(m.pos), Last: items[m.item-1].Seq})
 			size += len(lit) + 40
 		}
@@ -198,15 +277,22 @@ func skipped(it *Item) bool {
 
 // bestSnippets notes for each chosen literal of a line whether this line shows
 // it better than those before: whether the words right around it have more
-// useful literals for their length, and of two equal ones the newer.
-func bestSnippets(snips []snippet, stats map[string]*mention, line string, item int32, by uint8) []snippet {
-	var found []seen
-	for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
-		if m := stats[line[a:b]]; m != nil && m.rank > 0 {
+// useful literals for their length, and of two equal ones the newer. It needs
+// found as an empty buffer and gives it back.
+func (r *reading) bestSnippets(snips []snippet, found []seen, l *literalLine) ([]snippet, []seen) {
+	line, by := l.text, l.by
+	for _, p := range l.places {
+		var m *mention
+		if p.id == noMention {
+			m = r.known(line[p.a:p.b])
+		} else {
+			m = r.at(p.id)
+		}
+		if m != nil && m.rank > 0 {
 			if len(found) == 0 && by == byTool && orders.in(line) {
-				return snips // quoted only if nothing else shows it: reachable by recall
+				return snips, found // quoted only if nothing else shows it: reachable by recall
 			}
-			found = append(found, seen{a, b, m})
+			found = append(found, seen{int(p.a), int(p.b), m})
 		}
 	}
 	lo, hi, at := 0, -1, 0
@@ -220,12 +306,12 @@ func bestSnippets(snips []snippet, stats map[string]*mention, line string, item 
 		}
 		if f.b > hi {
 			lo, hi = around(line, f.a, f.b, snippetPad)
-			snips = append(snips, snippet{line: line[lo:hi], item: item, by: by})
+			snips = append(snips, snippet{line: line[lo:hi], item: l.item, by: by})
 			at = len(snips)
 		}
 		f.m.fact, f.m.best = int32(at), value
 	}
-	return snips
+	return snips, found
 }
 
 // seen is a place of a literal in a line.
@@ -285,12 +371,12 @@ func tight(line string, found []seen, i int) float64 {
 		lo, hi := starts[left], ends[right]
 		v := 0.0
 		for j := i; j >= 0 && found[j].a >= lo; j-- {
-			v += odds(float64(found[j].m.value))
+			v += found[j].m.odds
 		}
 		for j := i + 1; j < len(found) && found[j].b <= hi; j++ {
-			v += odds(float64(found[j].m.value))
+			v += found[j].m.odds
 		}
-		own := odds(float64(found[i].m.value))
+		own := found[i].m.odds
 		v = own + besides*(v-own)
 		best = max(best, v/float64(tightOver+hi-lo))
 	}

@@ -12,11 +12,15 @@ type lexicon struct {
 	words   map[string]bool
 	phrases map[string][]string // by their first word, the rest with one blank
 	parts   []string            // of scripts that do not write words apart
+	// lengths are those of the words, and of the first words of phrases, that
+	// begin with a byte, as bits: most words of a text are not looked up.
+	lengths [256]uint64
 }
 
 // newLexicon makes a lexicon from words and phrases separated by "|".
 func newLexicon(lists ...string) *lexicon {
 	l := &lexicon{words: map[string]bool{}, phrases: map[string][]string{}}
+	starts := func(w string) { l.lengths[w[0]] |= 1 << min(len(w), 63) }
 	for _, w := range strings.Split(strings.Join(lists, "|"), "|") {
 		w = strings.ToLower(strings.TrimSpace(w))
 		r, _ := utf8.DecodeRuneInString(w)
@@ -26,8 +30,10 @@ func newLexicon(lists ...string) *lexicon {
 			l.parts = append(l.parts, w)
 		case ok:
 			l.phrases[first] = append(l.phrases[first], rest)
+			starts(first)
 		default:
 			l.words[w] = true
+			starts(w)
 		}
 	}
 	return l
@@ -56,6 +62,10 @@ func (l *lexicon) in(s string) bool {
 		}
 		if n < len(buf) {
 			w := buf[:n]
+			if ascii && l.lengths[w[0]]&(1<<n) == 0 {
+				i = j
+				continue
+			}
 			if l.words[string(w)] || !ascii && l.words[strings.ToLower(s[i:j])] {
 				return true
 			}

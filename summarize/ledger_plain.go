@@ -23,9 +23,12 @@ func collectPlain(items []Item) []Fact {
 		Fact
 		item  int
 		value int
+		kind  int // of its template
 	}
-	count := map[string]int{}
+	kinds := map[string]int{}
+	var count []int // of the lines of a kind
 	var lines []line
+	var buf []byte
 	read := 0
 	for i := len(items) - 1; i >= 0 && read < plainRead; i-- {
 		it := &items[i]
@@ -44,7 +47,14 @@ func collectPlain(items []Item) []Fact {
 				if read++; by == byTool && orders.in(s) {
 					return
 				}
-				count[template(s)]++
+				buf = appendTemplate(buf[:0], s)
+				kind, ok := kinds[string(buf)]
+				if !ok {
+					kind = len(count)
+					kinds[string(buf)] = kind
+					count = append(count, 0)
+				}
+				count[kind]++
 				v := 0
 				if by == byAssistant {
 					v += 2
@@ -58,11 +68,11 @@ func collectPlain(items []Item) []Fact {
 				if a, _ := nextLiteral(s, 0); a >= 0 {
 					v--
 				}
-				lines = append(lines, line{Fact{Seq: it.Seq, Line: s, By: byName(by)}, i, v})
+				lines = append(lines, line{Fact{Seq: it.Seq, Line: s, By: byName(by)}, i, v, kind})
 			})
 		})
 	}
-	lines = slices.DeleteFunc(lines, func(l line) bool { return l.value < 1 || count[template(l.Line)] > 1 })
+	lines = slices.DeleteFunc(lines, func(l line) bool { return l.value < 1 || count[l.kind] > 1 })
 	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.item, a.item))
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/internal/openaiconv"
@@ -22,7 +23,25 @@ var fenceTag = regexp.MustCompile(`(?i)<([\s\x{200b}-\x{200f}\x{2060}\x{feff}]*/
 
 // fenceSafe makes text harmless inside and beside the fence.
 func fenceSafe(s string) string {
-	return fenceTag.ReplaceAllString(Defuse(s), "<"+zwsp+zwsp+"$1")
+	if s = Defuse(s); !mayHaveFenceTag(s) {
+		return s
+	}
+	return fenceTag.ReplaceAllString(s, "<"+zwsp+zwsp+"$1")
+}
+
+// mayHaveFenceTag is false for texts that fenceTag does not match: most.
+func mayHaveFenceTag(s string) bool {
+	for {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			return false
+		}
+		s = s[i+1:]
+		rest := strings.TrimLeft(s, " \t\n\f\r/\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
+		if rest != "" && (rest[0] == 't' || rest[0] == 'T') {
+			return true
+		}
+	}
 }
 
 // recalled stands for text that was read back from behind a checkpoint.
@@ -51,6 +70,11 @@ func (t *transcript) entry(it *Item) (head, body string) {
 	case it.Recalled:
 		return t.head(it, m), recalled
 	}
+	if len(m.Parts) == 1 && len(it.Abandoned) == 0 {
+		if p, ok := m.Parts[0].(session.Text); ok {
+			return t.head(it, m), p.Text
+		}
+	}
 	var b strings.Builder
 	t.parts(&b, m.Parts)
 	for _, id := range it.Abandoned {
@@ -60,7 +84,7 @@ func (t *transcript) entry(it *Item) (head, body string) {
 }
 
 func (t *transcript) head(it *Item, m *session.Message) string {
-	seq := fmt.Sprintf("#%d ", it.Seq)
+	seq := "#" + strconv.FormatInt(int64(it.Seq), 10) + " "
 	switch m.Role {
 	case session.RoleTool:
 		for _, p := range m.Parts {

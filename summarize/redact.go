@@ -239,3 +239,66 @@ func (r *Redactor) parts(parts []session.Part) ([]session.Part, int) {
 	}
 	return out, total
 }
+
+// Ledger returns l with the secrets in everything that it quotes replaced, and
+// how many there were; l itself when there are none. l is not modified.
+func (r *Redactor) Ledger(l *Ledger) (*Ledger, int) {
+	if r == nil || l.Empty() {
+		return l, 0
+	}
+	c, total := *l, 0
+	c.User = redactList(c.User, &total, func(q *Quote, do redactField) { do(&q.Text) }, r)
+	c.Notes = redactList(c.Notes, &total, func(n *string, do redactField) { do(n) }, r)
+	if l.Plan != nil {
+		p := *l.Plan
+		before := total
+		r.field(&total)(&p.Tool)
+		p.Items = redactList(p.Items, &total, func(it *PlanItem, do redactField) { do(&it.Text); do(&it.State) }, r)
+		if total > before {
+			c.Plan = &p
+		}
+	}
+	c.Carried = redactList(c.Carried, &total, func(x *Carried, do redactField) { do(&x.Tool); do(&x.Arguments) }, r)
+	c.Files = redactList(c.Files, &total, func(f *File, do redactField) { do(&f.Path); do(&f.Did) }, r)
+	c.Failures = redactList(c.Failures, &total, func(f *FailedCall, do redactField) { do(&f.What); do(&f.Error) }, r)
+	c.Facts = redactList(c.Facts, &total, func(f *Fact, do redactField) {
+		do(&f.Line)
+		n := 0
+		f.Keys = redactList(f.Keys, &n, func(k *Key, do redactField) { do(&k.Text) }, r)
+		total += n
+	}, r)
+	if total == 0 {
+		return l, 0
+	}
+	return &c, total
+}
+
+// redactField redacts a string in place.
+type redactField func(*string)
+
+func (r *Redactor) field(hits *int) redactField {
+	return func(f *string) {
+		if s, n := r.Redact(*f); n > 0 {
+			*f, *hits = s, *hits+n
+		}
+	}
+}
+
+// redactList returns a list with the fields of its elements redacted; the same
+// one when nothing was found.
+func redactList[T any](list []T, hits *int, each func(*T, redactField), r *Redactor) []T {
+	out, do := list, r.field(hits)
+	var x T
+	for i := range list {
+		before := *hits
+		x = list[i]
+		if each(&x, do); *hits == before {
+			continue
+		}
+		if &out[0] == &list[0] {
+			out = slices.Clone(list)
+		}
+		out[i] = x
+	}
+	return out
+}

@@ -128,6 +128,36 @@ func TestRedactMessage(t *testing.T) {
 	require.Zero(t, n)
 }
 
+func TestRedactLedger(t *testing.T) {
+	r, err := NewRedactor()
+	require.NoError(t, err)
+	const key = "ghp_0123456789abcdefghijABCDEFGHIJ"
+	full := func(s string) *Ledger {
+		return &Ledger{
+			User: []Quote{{Seq: 1, Text: "a"}, {Seq: 2, Text: s}}, Notes: []string{s}, Plan: &Plan{Tool: "todo", Items: []PlanItem{{Text: s, State: s}}},
+			Carried: []Carried{{Seq: 3, Tool: "t", Arguments: s}}, Files: []File{{Path: s, Did: "read"}},
+			Failures: []FailedCall{{What: s, Error: s}}, Facts: []Fact{{Line: "plain"}, {Line: s, Keys: []Key{{Text: "x"}, {Text: s}}}},
+		}
+	}
+	in := full(key)
+	out, n := r.Ledger(in)
+	require.Equal(t, 10, n)
+	mark, _ := r.Redact(key)
+	require.Equal(t, full(mark), out)
+	require.Equal(t, full(key), in, "the argument is not modified")
+	clean := full("nothing")
+	out, n = r.Ledger(clean)
+	require.Zero(t, n)
+	require.Same(t, clean, out)
+	out, n = r.Ledger(nil)
+	require.Zero(t, n)
+	require.Nil(t, out)
+	// no string of a ledger is left out
+	b, err := json.Marshal(full(key))
+	require.NoError(t, err)
+	require.Equal(t, 10, strings.Count(string(b), key))
+}
+
 func TestRedactIsIdempotent(t *testing.T) {
 	rows := secretRows(t)
 	r, err := NewRedactor(`[0-9]{4}`)

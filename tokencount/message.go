@@ -93,3 +93,19 @@ func (p Pricer) parts(parts []session.Part) int {
 	}
 	return n
 }
+
+// TextPricer returns what prices a text as a message of the user, in the unit
+// of p. It gives what p gives for [session.UserText], without making a message
+// where p is known.
+func TextPricer(p session.Pricer) func(text string) int {
+	switch p := p.(type) {
+	case Pricer:
+		return func(text string) int { return PerMessage + p.c.Count(text) }
+	case session.BytePricer:
+		return func(text string) int { return (len(text) + 3) / 4 }
+	}
+	return func(text string) int {
+		m := session.UserText(text)
+		return p.Price(&m)
+	}
+}

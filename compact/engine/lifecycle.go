@@ -14,6 +14,7 @@ import (
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
 	"github.com/agentcompact/agentcompact/target"
+	"github.com/agentcompact/agentcompact/tokencount"
 )
 
 // The rules that the events of our compactions name.
@@ -240,7 +241,7 @@ func Auxiliary(s summarize.Summarizer, r *summarize.Redactor) (lifecycle.AuxFunc
 		text, _ := r.Redact(q.Text)
 		instructions, _ := r.Redact(q.Instructions)
 		m := session.UserText(text)
-		count := counter(session.BytePricer{})
+		count := tokencount.TextPricer(session.BytePricer{})
 		p, err := s.Open(ctx, &summarize.Request{
 			ID: q.Key, Items: []summarize.Item{{Message: &m, Tokens: count(text)}}, Instructions: instructions,
 			MaxTokens: max(q.MaxTokens, 0), Count: count,

@@ -9,6 +9,7 @@ import (
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
+	"github.com/agentcompact/agentcompact/tokencount"
 	"github.com/agentcompact/agentcompact/toolpairing"
 )
 
@@ -21,11 +22,12 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 	envelope, _ := v.Envelope()
 	req := &summarize.Request{
 		ID: a.id, Provider: provider, Model: model, Envelope: envelope, Head: a.span.start == 0 && len(a.span.keep) == 0,
-		Target: a.target, Instructions: a.instructions, Count: counter(s.Pricer()), Progress: progressOf(ctx),
+		Target: a.target, Instructions: a.instructions, Count: tokencount.TextPricer(s.Pricer()), Progress: progressOf(ctx),
 	}
 	keep := setOf(a.span.keep)
 	history := compact.HistoryOf(s)
-	var originals []summarize.Item
+	req.Items = make([]summarize.Item, 0, a.span.end-a.span.start)
+	originals := make([]summarize.Item, 0, a.span.end-a.span.start)
 	for i := a.span.start; i < a.span.end; i++ {
 		n := v.Node(i)
 		if keep[n.Seq] {
@@ -91,14 +93,6 @@ const (
 	leastShared    = 80
 )
 
-// counter prices a text in the unit of the session.
-func counter(p session.Pricer) func(string) int {
-	return func(text string) int {
-		m := session.UserText(text)
-		return p.Price(&m)
-	}
-}
-
 // recorded returns narrative and ledger of an earlier checkpoint. One that we
 // did not write has its text as narrative.
 func recorded(v session.View, h compact.History, n session.Node, m *session.Message) (string, *summarize.Ledger) {
@@ -152,50 +146,6 @@ func original(v session.View, n session.Node, m *session.Message) (session.Seq, 
 		seq, m = run[0], orig
 	}
 	return seq, m
-}
-
-// redactLedger replaces secrets in everything that the ledger quotes.
-func (e *Engine) redactLedger(l *summarize.Ledger) (*summarize.Ledger, int) {
-	if l.Empty() {
-		return l, 0
-	}
-	b, err := json.Marshal(l)
-	if err != nil {
-		return l, 0
-	}
-	var tree any
-	if json.Unmarshal(b, &tree) != nil {
-		return l, 0
-	}
-	hits := 0
-	var walk func(any) any
-	walk = func(x any) any {
-		switch x := x.(type) {
-		case string:
-			s, n := e.opts.Redactor.Redact(x)
-			hits += n
-			return s
-		case []any:
-			for i := range x {
-				x[i] = walk(x[i])
-			}
-		case map[string]any:
-			for k := range x {
-				x[k] = walk(x[k])
-			}
-		}
-		return x
-	}
-	tree = walk(tree)
-	if hits == 0 {
-		return l, 0
-	}
-	b, err = json.Marshal(tree)
-	out := new(summarize.Ledger)
-	if err != nil || json.Unmarshal(b, out) != nil {
-		return nil, hits // rather no ledger than a secret
-	}
-	return out, hits
 }
 
 // tailBytes is how much of the newest text behind the span counts as what the

@@ -200,7 +200,7 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	if e.opts.LiveNotes != nil {
 		lo.LiveNotes = append(lo.LiveNotes[:len(lo.LiveNotes):len(lo.LiveNotes)], e.opts.LiveNotes(ctx, a.agent)...)
 	}
-	ledger, n := e.redactLedger(summarize.Extract(&facts, &lo))
+	ledger, n := e.opts.Redactor.Ledger(summarize.Extract(&facts, &lo))
 	c.ledger, c.redacted = ledger, n+w.Summary.Redacted
 	narrative, n := e.opts.Redactor.Redact(w.Summary.Text)
 	c.redacted += n
