@@ -238,7 +238,7 @@ func (t *Tools) read(v session.View, in readArgs) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		more = fmt.Sprintf("[%d messages in all; the next page: %s %s]", p.Total, ToolRead, next)
+		more = fmt.Sprintf("[%s in all; the next page: %s %s]", messages(p.Total), ToolRead, next)
 	}
 	return enclose(p.Text, more, compact.Pointer{Compaction: in.Compaction, Start: p.From, End: p.To, Count: p.Messages}), nil
 }
@@ -250,7 +250,7 @@ func catalog(v session.View) string {
 		if e.Pruned || e.ID == "" || len(ids) == 10 {
 			continue
 		}
-		ids = append(ids, fmt.Sprintf("%s (%d messages)", e.ID, len(e.Seqs)))
+		ids = append(ids, fmt.Sprintf("%s (%s)", e.ID, messages(len(e.Seqs))))
 	}
 	if len(ids) == 0 {
 		return "Nothing is hidden behind a summary yet."
@@ -302,4 +302,12 @@ func (t *Tools) search(v session.View, in searchArgs) (string, error) {
 		text = build(n)
 	}
 	return text, nil
+}
+
+// messages words a number of messages.
+func messages(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
 }

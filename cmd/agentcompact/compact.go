@@ -43,6 +43,11 @@ type sizeInfo struct {
 	Tokens   int `json:"tokens"`
 }
 
+// String words a size.
+func (s sizeInfo) String() string {
+	return count(s.Messages, "message") + ", " + count(s.Tokens, "token")
+}
+
 type rangeInfo struct {
 	Start session.Seq `json:"start"`
 	End   session.Seq `json:"end"`
@@ -192,6 +197,10 @@ func (a *app) compact(ctx context.Context, path string, f *compactFlags, region 
 		return a.nothing(f, path, out)
 	}
 	if err != nil {
+		var ee *endpointError
+		if err = f.endpointError(err); errors.As(err, &ee) {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 		return fmt.Errorf("%s: %w%s", path, err, advice(ce))
 	}
 	out.After = sizeOf(in.session.View())
@@ -403,8 +412,7 @@ func sizeOf(v session.View) sizeInfo {
 
 func (a *app) printCompacted(path string, out *compacted) error {
 	w := bufio.NewWriter(a.stdout)
-	fmt.Fprintf(w, "%s: %d messages, %d tokens → %d messages, %d tokens\n",
-		path, out.Before.Messages, out.Before.Tokens, out.After.Messages, out.After.Tokens)
+	fmt.Fprintf(w, "%s: %s → %s\n", path, out.Before, out.After)
 	if out.Shadowed > 0 {
 		fmt.Fprintf(w, "  checkpoint of %s by %s", count(out.Shadowed, "message"), out.Summarizer)
 		if out.Calls > 0 {

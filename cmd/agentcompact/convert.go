@@ -116,7 +116,7 @@ func (a *app) convert(ctx context.Context, path, to, out string, conversation in
 
 // writeOwn writes the session as a log of our own format.
 func (in *input) writeOwn(ctx context.Context, path string) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), tempPattern)
+	tmp, err := createTemp(path)
 	if err != nil {
 		return fileError(path, err)
 	}

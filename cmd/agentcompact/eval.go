@@ -104,7 +104,7 @@ func (a *app) eval(ctx context.Context, paths []string, f *compactFlags, ratios 
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	for _, r := range reports {
-		fmt.Fprintf(w, "%s: cut after %s, %d tokens; %s needed later\n", r.File, count(r.Cut, "message"), r.TokensBefore, count(r.Needed, "literal"))
+		fmt.Fprintf(w, "%s: cut after %s, %s; %s needed later\n", r.File, count(r.Cut, "message"), count(r.TokensBefore, "token"), count(r.Needed, "literal"))
 		fmt.Fprintln(w, "  RATIO\tSTRATEGY\tTOKENS\tLITERAL\tQUOTED\tREACHABLE")
 		for _, row := range r.Rows {
 			fmt.Fprintf(w, "  %.2f\t%s\t%d\t%.2f\t%.2f\t%.2f\n", row.Ratio, row.Strategy, row.TokensAfter, row.Literal, row.Quoted, row.Reachable)

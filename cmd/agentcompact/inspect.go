@@ -119,6 +119,7 @@ func list0(l []string) []string {
 }
 
 func (a *app) json(v any) error {
+	a.answered = true
 	enc := json.NewEncoder(a.stdout)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
@@ -253,8 +254,8 @@ func (a *app) printReport(r *report) error {
 		side = fmt.Sprintf(", and %d that are not live", r.SideMessages)
 	}
 	row("messages", "%d%s", r.Messages, side)
-	row("turns", "%d, with %d steps", r.Turns, r.Steps)
-	row("tool calls", "%d, with %d results", r.ToolCalls, r.ToolResults)
+	row("turns", "%d, with %s", r.Turns, count(r.Steps, "step"))
+	row("tool calls", "%d, with %s", r.ToolCalls, count(r.ToolResults, "result"))
 	var roles []string
 	for _, k := range slices.SortedFunc(maps.Keys(r.Tokens.ByRole), func(a, b string) int { return cmp.Compare(r.Tokens.ByRole[b], r.Tokens.ByRole[a]) }) {
 		roles = append(roles, fmt.Sprintf("%s %d", k, r.Tokens.ByRole[k]))
@@ -278,7 +279,7 @@ func (a *app) printReport(r *report) error {
 		}
 		hides := "an unknown number of messages"
 		if c.Hides >= 0 {
-			hides = fmt.Sprintf("%d messages", c.Hides)
+			hides = count(c.Hides, "message")
 		}
 		row("", "%s %s, hides %s", state, c.Trigger, hides)
 	}

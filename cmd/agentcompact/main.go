@@ -30,6 +30,8 @@ type app struct {
 	progress bool
 	// color reports whether stdout may have colors.
 	color bool
+	// answered tells that JSON was printed: a failure behind it prints no more.
+	answered bool
 }
 
 // exitError carries an exit code.
@@ -59,7 +61,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -67,9 +69,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if !errors.As(err, &e) {
 		e = &exitError{code: exitFailed, err: err}
 	}
-	fmt.Fprintln(a.stderr, "agentcompact:", err)
+	if !a.answered && wantsJSON(cmd, args) {
+		a.jsonFailure(cmd, e)
+	}
+	fmt.Fprintln(a.stderr, "agentcompact:", strings.TrimPrefix(err.Error(), "agentcompact "))
 	if e.code == exitUsage {
-		fmt.Fprintln(a.stderr, "Run 'agentcompact --help' or 'agentcompact COMMAND --help' for usage.")
+		fmt.Fprintf(a.stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 	return e.code
 }
@@ -81,7 +86,12 @@ func (a *app) root() *cobra.Command {
 		Long: `agentcompact reads the transcript of an LLM agent, replaces the older part of
 it by one checkpoint, and writes the result in the same format. It works
 offline: without --model the checkpoint is written by the embedded summarizer.
-Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
+Nothing is lost: what a checkpoint hides goes to a log beside the output.
+
+Formats are told by content. Read, compacted and written back:
+` + wrapped("  ", readNames()) + `
+Made out of any of these by convert:
+` + wrapped("  ", targetNames()),
 		Example: `  agentcompact inspect session.jsonl
   agentcompact compact --window 128000 session.jsonl
   agentcompact compact --ratio 0.2 -o short.json session.json`,
@@ -99,11 +109,12 @@ Nothing is lost: what a checkpoint hides goes to a log beside the output.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &exitError{code: exitUsage, err: fmt.Errorf("%s: %w", cmd.CommandPath(), err)}
+		return usage("%s: %s", cmd.CommandPath(), flagError(err))
 	})
 	root.AddCommand(a.inspectCommand(), a.compactCommand(), a.versionCommand())
 	root.AddCommand(a.planCommand(), a.recallCommand(), a.undoCommand(), a.redoCommand(), a.pinCommand(), a.diffCommand(), a.reportCommand(), a.watchCommand(), a.evalCommand(), a.mcpCommand())
 	root.AddCommand(a.convertCommand(), a.doctorCommand())
+	plainDefaults(root)
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(a.helpCommand(root))
 	root.InitDefaultCompletionCmd()

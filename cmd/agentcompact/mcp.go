@@ -26,7 +26,10 @@ func (a *app) mcpCommand() *cobra.Command {
 search and read what checkpoints hide, and compact, plan and undo. The file may
 grow meanwhile; each call looks at its newest state. A session of our own format
 is compacted in place; for another format the result is a new file beside it,
-whose name is in the answer, and later calls are about that file.`,
+whose name is in the answer, and later calls are about that file.
+
+There is no --json: what it prints is the protocol, which is JSON already, and
+its failures are answers of the tools.`,
 		Example: `  agentcompact mcp session.jsonl
   claude mcp add history -- agentcompact mcp ~/sessions/session.jsonl`,
 		Args: oneFile,

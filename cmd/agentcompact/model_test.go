@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 
@@ -60,7 +61,8 @@ func TestModelFails(t *testing.T) {
 	require.Empty(t, r.stdout)
 	require.Contains(t, r.stderr, path)
 	require.Contains(t, r.stderr, "401")
-	require.Contains(t, r.stderr, "check the summarizer's model and endpoint")
+	require.Contains(t, r.stderr, "does not accept the key for model \"m\"")
+	require.Contains(t, r.stderr, "or add --fallback")
 	require.Equal(t, before, inspected(t, path, 1))
 
 	r = run(t, "compact", "--json", "--model", "m", "--base-url", srv.URL(), "--fallback", path)
@@ -69,4 +71,42 @@ func TestModelFails(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &out))
 	require.Equal(t, "extractive", out.Summarizer)
 	require.Positive(t, out.Calls)
+}
+
+// TestEndpointErrors: what a person has to check is named.
+func TestEndpointErrors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "session.jsonl")
+	ownSession(t, path, 20)
+	t.Setenv("AGENTCOMPACT_TEST_KEY", "sk-test")
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for name, c := range map[string]struct {
+		status int
+		url    string
+		keyEnv string
+		want   []string
+		code   string
+	}{
+		"wrong key": {401, "", "AGENTCOMPACT_TEST_KEY", []string{`does not accept the key for model "m" (the key is that of AGENTCOMPACT_TEST_KEY)`, "the words of the provider", "--key-env"}, "auth"},
+		"no key":    {401, "", "AGENTCOMPACT_NO_KEY", []string{"AGENTCOMPACT_NO_KEY is not set, so no key was sent"}, "auth"},
+		"no model":  {404, "", "AGENTCOMPACT_TEST_KEY", []string{`has no chat completions or no model "m"`, "--base-url, which mostly ends in /v1"}, "invalid"},
+		"bad":       {400, "", "AGENTCOMPACT_TEST_KEY", []string{`model "m" at`, "the words of the provider"}, "invalid"},
+		"no server": {0, closed.URL, "AGENTCOMPACT_TEST_KEY", []string{closed.URL + " cannot be reached", "that the server runs"}, "transient"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := c.url
+			if url == "" {
+				url = summarizetest.New(t, summarizetest.Fail(c.status, "the words of the provider")).URL()
+			}
+			r := run(t, "compact", "--json", "--model", "m", "--base-url", url, "--key-env", c.keyEnv, path)
+			require.Equal(t, exitFailed, r.code)
+			for _, w := range append(c.want, url, path) {
+				require.Contains(t, r.stderr, w)
+			}
+			var f failure
+			require.NoError(t, json.Unmarshal([]byte(r.stdout), &f))
+			require.Equal(t, c.code, f.Error.Code)
+			require.Contains(t, f.Error.Advice, "--fallback")
+		})
+	}
 }

@@ -98,7 +98,7 @@ func copyFile(from, name string) error {
 
 // writeTemp writes a synced temporary file in the folder of path.
 func writeTemp(path string, data []byte, perm fs.FileMode) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), tempPattern)
+	f, err := createTemp(path)
 	if err != nil {
 		return "", fileError(filepath.Dir(path), err)
 	}
@@ -134,7 +134,7 @@ type ownCopy struct{ tmp, path string }
 // copyOwn copies a session of our own format to a temporary file beside path
 // and goes on there.
 func (in *input) copyOwn(ctx context.Context, path string) (*ownCopy, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), tempPattern)
+	f, err := createTemp(path)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
@@ -144,6 +144,10 @@ func (in *input) copyOwn(ctx context.Context, path string) (*ownCopy, error) {
 	if err == nil {
 		var s *session.Session
 		if s, err = copySession(ctx, in.session, store); err == nil {
+			err = os.Chmod(c.tmp, in.info.Mode().Perm())
+		}
+		if err == nil {
+			in.likeInput(c.tmp, path)
 			_ = in.session.Close()
 			in.session = s
 			return c, nil

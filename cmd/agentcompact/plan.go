@@ -288,7 +288,7 @@ func (a *app) printPlan(path string, out *planned) error {
 	w := bufio.NewWriter(a.stdout)
 	p := out.Plan
 	fmt.Fprintf(w, "%s: %s\n", path, a.bold(fmt.Sprintf("%d tokens → at most %d", p.Before, p.After)))
-	fmt.Fprintf(w, "  replaced   %s, %d tokens, by one checkpoint\n", count(p.Count, "message"), p.Span)
+	fmt.Fprintf(w, "  replaced   %s, %s, by one checkpoint\n", count(p.Count, "message"), count(p.Span, "token"))
 	edge := func(name string, e edgeInfo) {
 		fmt.Fprintf(w, "  %-10s %d %s: %s\n", name, e.Seq, e.Role, a.dim(visible(e.Text)))
 	}

@@ -111,6 +111,14 @@ func stateOf(e recall.Entry) string {
 	return "undone"
 }
 
+// seqRange words a range of seqs.
+func seqRange(from, to session.Seq) string {
+	if from == to {
+		return fmt.Sprintf("seq %d", from)
+	}
+	return fmt.Sprintf("seqs %d-%d", from, to)
+}
+
 func (a *app) printList(out listed) error {
 	w := bufio.NewWriter(a.stdout)
 	for _, e := range out.Checkpoints {
@@ -125,13 +133,13 @@ func (a *app) printList(out listed) error {
 		fmt.Fprintf(w, "%s  %s  %s\n", a.bold(name), state, e.Time.Format("2006-01-02 15:04:05"))
 		what := count(len(e.Seqs), "message")
 		if len(e.Seqs) > 0 {
-			what += fmt.Sprintf(", events %d-%d", slices.Min(e.Seqs), slices.Max(e.Seqs))
+			what += ", " + seqRange(slices.Min(e.Seqs), slices.Max(e.Seqs))
 		}
 		if e.Pruned {
 			what = "a tool result that was shortened, " + strings.TrimPrefix(what, "1 message, ")
 		}
 		if e.Before > 0 {
-			what += fmt.Sprintf(", %d tokens → %d", e.Before, e.After)
+			what += fmt.Sprintf(", %s → %d", count(e.Before, "token"), e.After)
 		}
 		fmt.Fprintf(w, "  hides %s\n", what)
 		if e.Summarizer != "" {
@@ -207,7 +215,7 @@ func (a *app) recallReadCommand() *cobra.Command {
 					fmt.Fprintln(a.stderr, "nothing is hidden")
 				}
 				if p.Next != "" {
-					fmt.Fprintf(a.stderr, "the next page: --cursor %s (%d messages in all)\n", p.Next, p.Total)
+					fmt.Fprintf(a.stderr, "the next page: --cursor %s (%s in all)\n", p.Next, count(p.Total, "message"))
 				}
 				return nil
 			})
@@ -217,8 +225,8 @@ func (a *app) recallReadCommand() *cobra.Command {
 	fl.BoolVar(&asJSON, "json", false, "print JSON")
 	fl.BoolVar(&all, "all", false, "everything on one page")
 	fl.StringVar(&id, "id", "", "what the compaction with this `ID` hides (default: all that is hidden)")
-	fl.Int64Var(&from, "from", 0, "from this event on, by its `SEQ`; alone, just that one")
-	fl.Int64Var(&to, "to", 0, "up to this event, by its `SEQ`")
+	fl.Int64Var(&from, "from", 0, "from this message on, by its `SEQ`; alone, just that one")
+	fl.Int64Var(&to, "to", 0, "up to this message, by its `SEQ`")
 	fl.IntVar(&tokens, "tokens", 4000, "size of a page in `TOKENS`")
 	fl.StringVar(&cursor, "cursor", "", "go on where the `CURSOR` of the page before says")
 	conversationFlag(cmd, &conversation)
@@ -281,11 +289,17 @@ func (a *app) recallSearchCommand() *cobra.Command {
 					}
 					fmt.Fprintf(w, "%s %s%s  %s\n", a.bold(fmt.Sprint(h.Seq)), h.Role, in, visible(h.Snippet))
 				}
-				more := ""
-				if f.Truncated {
-					more = fmt.Sprintf(", the newest %d shown", len(f.Hits))
+				matched := "none matches"
+				switch {
+				case f.Matched == 1:
+					matched = "1 matches"
+				case f.Matched > 1:
+					matched = fmt.Sprintf("%d match", f.Matched)
 				}
-				fmt.Fprintf(a.stderr, "%s searched, %d match%s\n", count(f.Scanned, "message"), f.Matched, more)
+				if f.Truncated {
+					matched += fmt.Sprintf(", the newest %d shown: --limit shows more", len(f.Hits))
+				}
+				fmt.Fprintf(a.stderr, "%s searched, %s\n", count(f.Scanned, "message"), matched)
 				return w.Flush()
 			})
 		},
@@ -299,8 +313,8 @@ func (a *app) recallSearchCommand() *cobra.Command {
 	fl.StringVar(&q.Tool, "tool", "", "only calls and results of this `TOOL`")
 	fl.StringVar(&q.Path, "path", "", "only messages that mention this `FILE`")
 	fl.StringVar(&id, "id", "", "only what the compaction with this `ID` hides")
-	fl.Int64Var(&from, "from", 0, "only from this event on, by its `SEQ`")
-	fl.Int64Var(&to, "to", 0, "only up to this event, by its `SEQ`")
+	fl.Int64Var(&from, "from", 0, "only from this message on, by its `SEQ`")
+	fl.Int64Var(&to, "to", 0, "only up to this message, by its `SEQ`")
 	fl.IntVar(&q.Limit, "limit", 20, "most `HITS` to print")
 	conversationFlag(cmd, &conversation)
 	return cmd

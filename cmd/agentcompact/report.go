@@ -113,6 +113,9 @@ type page struct {
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"num":  thousands,
 	"when": when,
+	"count": func(n int, thing string) string {
+		return strings.Replace(count(n, thing), strconv.Itoa(n), thousands(n), 1)
+	},
 	"tail": func(s string) string { // the end of a path says more than its beginning
 		if r := []rune(s); len(r) > 31 {
 			return "…" + string(r[len(r)-30:])

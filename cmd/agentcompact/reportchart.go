@@ -120,7 +120,7 @@ func (p *pageMaker) draw(all []point) chart {
 
 // mark draws a checkpoint.
 func (c *chart) mark(x float64, r *checkpointRow) {
-	c.Marks = append(c.Marks, chartMark{X: percent(x), at: x, Number: r.Number, Title: fmt.Sprintf("checkpoint %d: hides %d messages", r.Number, r.Hides)})
+	c.Marks = append(c.Marks, chartMark{X: percent(x), at: x, Number: r.Number, Title: fmt.Sprintf("checkpoint %d: hides %s", r.Number, count(r.Hides, "message"))})
 	if n := len(c.Labels); n > 0 && x-c.Labels[n-1].at < 0.03 {
 		last := &c.Labels[n-1]
 		last.X, last.Title = percent(x), fmt.Sprintf("%d–%d", last.Number, r.Number)

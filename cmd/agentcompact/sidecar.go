@@ -72,7 +72,7 @@ func sidecars(path string) map[int]string {
 
 // writeSidecar writes the session's log to a temporary file.
 func (in *input) writeSidecar(ctx context.Context, path string, transcript []byte) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".agentcompact-*")
+	f, err := createTemp(path)
 	if err != nil {
 		return "", fileError(filepath.Dir(path), err)
 	}
@@ -81,10 +81,14 @@ func (in *input) writeSidecar(ctx context.Context, path string, transcript []byt
 	if err == nil {
 		err = in.fillSidecar(ctx, tmp, transcript)
 	}
+	if err == nil {
+		err = os.Chmod(tmp, in.sideMode())
+	}
 	if err != nil {
 		_ = os.Remove(tmp)
 		return "", fileError(path, err)
 	}
+	in.likeInput(tmp, path)
 	return tmp, nil
 }
 

@@ -136,8 +136,7 @@ func (a *app) turnBack(ctx context.Context, path string, f *undoFlags, mark stri
 		return a.json(out)
 	}
 	did := map[string]string{".undo": "undone", ".redo": "put back"}[mark]
-	fmt.Fprintf(a.stdout, "%s: compaction %s %s: %d messages, %d tokens → %d messages, %d tokens\n",
-		path, a.bold(out.ID), did, out.Before.Messages, out.Before.Tokens, out.After.Messages, out.After.Tokens)
+	fmt.Fprintf(a.stdout, "%s: compaction %s %s: %s → %s\n", path, a.bold(out.ID), did, out.Before, out.After)
 	if out.Out != path || out.Backup != "" {
 		fmt.Fprintf(a.stdout, "  written to %s\n", out.Out)
 	}

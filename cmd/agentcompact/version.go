@@ -14,7 +14,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Example: "  agentcompact version",
+		Example: "  agentcompact version\n  agentcompact version --json | jq -r .version",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v, goVersion := "(unknown)", ""

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // outPath decides where the result goes: the asked file, or the next free name
@@ -26,8 +27,10 @@ func (in *input) outPath(asked string) (string, error) {
 		switch {
 		case info.IsDir():
 			return "", usage("-o %s is a directory: name a file", asked)
-		case os.SameFile(info, in.info):
+		case os.SameFile(info, in.info) && sameName(asked, in.path):
 			return in.path, nil
+		case os.SameFile(info, in.info):
+			return "", fmt.Errorf("%s is another name of %s (a hard link), and only the name that was read is replaced: name %s with -o, or a new file", asked, in.path, in.path)
 		}
 	}
 	if !free(asked) {
@@ -37,6 +40,17 @@ func (in *input) outPath(asked string) (string, error) {
 		return "", fmt.Errorf("%s is in the way, the log of a transcript that is gone: choose another name, or move it away", side)
 	}
 	return asked, writable(asked)
+}
+
+// sameName reports whether two names of one file, links followed, are one entry
+// of one folder.
+func sameName(a, b string) bool {
+	a, err1 := filepath.EvalSymlinks(a)
+	b, err2 := filepath.EvalSymlinks(b)
+	if errors.Join(err1, err2) != nil || filepath.Base(a) != filepath.Base(b) {
+		return false
+	}
+	return sameFile(filepath.Dir(a), filepath.Dir(b))
 }
 
 func (in *input) nextFree() (string, error) {
@@ -61,13 +75,11 @@ func free(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-const tempPattern = ".agentcompact-*"
-
 // writable reports, as an error for people, that no file can be made in the
 // folder of path.
 func writable(path string) error {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, tempPattern)
+	f, err := createTemp(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the folder %s does not exist: make it, or name another place with -o", dir)
@@ -78,6 +90,7 @@ func writable(path string) error {
 		return fileError(path, err)
 	}
 	_ = f.Close()
+	sweep(path, time.Now())
 	return os.Remove(f.Name())
 }
 
@@ -124,6 +137,7 @@ func (in *input) write(ctx context.Context, path string, out *compacted) error {
 		return err
 	}
 	defer os.Remove(tmp)
+	in.likeInput(tmp, path)
 	p := &placing{}
 	if replace {
 		err = in.replace(p, path, side, tmp, tmpSide, out)
@@ -150,11 +164,12 @@ func (in *input) place(p *placing, path, side, tmp, tmpSide string) error {
 		if err != nil {
 			return fileError(from, err)
 		}
-		copied, err := writeTemp(sidecarPath(path, n), data, 0o600)
+		copied, err := writeTemp(sidecarPath(path, n), data, in.sideMode())
 		if err != nil {
 			return err
 		}
 		defer os.Remove(copied)
+		in.likeInput(copied, path)
 		if err := p.link(copied, sidecarPath(path, n)); err != nil {
 			return err
 		}
