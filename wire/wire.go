@@ -64,13 +64,17 @@ type Conversation struct {
 	// Envelope has the leading system and developer messages, the tools and the
 	// route as far as the file tells.
 	Envelope session.Envelope
-	// Entries are the live messages in order, the envelope's not included.
+	// Entries are the live messages in order, the envelope's not included. It is
+	// nil when the file was opened with [Opener.Open]: then At reads them.
 	Entries []Entry
 	// Side counts the messages that are not live: side chains, abandoned
 	// branches, what an earlier compaction hides.
 	Side int
 	// Checkpoints are the compactions that the file itself marks, oldest first.
 	Checkpoints []Checkpoint
+
+	n    int
+	read func(i int) (Entry, error)
 }
 
 // Entry is one live message.
@@ -188,22 +192,33 @@ func countable(u *session.Usage) bool {
 	return u != nil && min(u.Prompt, u.Completion, u.CacheRead, u.CacheWrite, u.Reasoning) >= 0
 }
 
-// importBatch is how many entries one store write has.
-const importBatch = 512
+// importBatch is how many entries, and bytes of them, one store write has.
+const (
+	importBatch = 512
+	importBytes = 4 << 20
+)
 
 // Import appends a conversation to a session: its envelope, unless it is empty,
 // then its entries with their usage. Usage with a negative count, which says
 // nothing, is left out; package doctor names it. It returns the seq of each
-// entry.
+// entry. The session keeps all of it; see [NewStore] for one that does not.
 func Import(ctx context.Context, s *session.Session, c *Conversation) ([]session.Seq, error) {
 	if e := &c.Envelope; !e.Equal(&session.Envelope{}) {
 		if _, err := s.Record(ctx, session.SetEnvelope{Envelope: *e}); err != nil {
 			return nil, fmt.Errorf("import envelope: %w", err)
 		}
 	}
-	seqs := make([]session.Seq, 0, len(c.Entries))
-	for start := 0; start < len(c.Entries); start += importBatch {
-		batch := c.Entries[start:min(start+importBatch, len(c.Entries))]
+	seqs := make([]session.Seq, 0, c.Len())
+	for start := 0; start < c.Len(); {
+		var batch []Entry
+		for size := 0; start+len(batch) < c.Len() && len(batch) < importBatch && size < importBytes; {
+			e, err := c.At(start + len(batch))
+			if err != nil {
+				return nil, err
+			}
+			batch = append(batch, e)
+			size += textBytes(e.Message.Parts)
+		}
 		var own []session.Seq
 		_, err := s.Update(ctx, func(v session.View) ([]session.Body, error) {
 			next := v.Next()
@@ -226,6 +241,31 @@ func Import(ctx context.Context, s *session.Session, c *Conversation) ([]session
 			return nil, fmt.Errorf("import entries %d to %d: %w", start, start+len(batch)-1, err)
 		}
 		seqs = append(seqs, own...)
+		start += len(batch)
 	}
 	return seqs, nil
+}
+
+// textBytes is about how large parts are in memory.
+func textBytes(parts []session.Part) int {
+	n := 0
+	for _, p := range parts {
+		switch p := p.(type) {
+		case session.Text:
+			n += len(p.Text)
+		case session.Image:
+			n += len(p.URL) + len(p.Raw)
+		case session.File:
+			n += len(p.URL) + len(p.Raw)
+		case session.Reasoning:
+			n += len(p.Text) + len(p.Encrypted) + len(p.Raw)
+		case session.ToolCall:
+			n += len(p.Arguments) + len(p.Raw)
+		case session.ToolResult:
+			n += textBytes(p.Parts)
+		case session.Opaque:
+			n += len(p.Raw)
+		}
+	}
+	return n
 }

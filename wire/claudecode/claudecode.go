@@ -48,6 +48,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
@@ -82,7 +83,7 @@ const (
 // Codec is the codec of the format. The zero value is ready.
 type Codec struct{}
 
-var _ wire.Codec = Codec{}
+var _ wire.Opener = Codec{}
 
 // Name implements [wire.Codec].
 func (Codec) Name() string { return Format }
@@ -119,16 +120,16 @@ func (Codec) Detect(head []byte, whole bool) wire.Confidence {
 			continue
 		}
 		switch {
-		case r.Message.parts, r.Payload != nil:
+		case bool(r.Message.Parts), r.Payload != nil:
 			return wire.No
-		case r.UUID != "" && r.Parent != nil && (r.Type == typeUser || r.Type == typeAssistant) && r.Message.content.ok:
+		case r.UUID != "" && r.Parent != nil && (r.Type == typeUser || r.Type == typeAssistant) && r.Message.hasContent():
 			return wire.Certain
 		case r.UUID != "" && r.Parent != nil && knownTypes[r.Type],
 			r.Type == "summary" && r.Leaf != "",
 			r.Type == "file-history-snapshot" && r.Snapshot != nil,
 			r.Type == "queue-operation" && r.Session != "":
 			seen = wire.Likely
-		case seen == wire.No && r.Session != "" && (r.Type == typeUser || r.Type == typeAssistant) && r.Message.content.ok:
+		case seen == wire.No && r.Session != "" && (r.Type == typeUser || r.Type == typeAssistant) && r.Message.hasContent():
 			seen = wire.Maybe
 		}
 	}
@@ -147,7 +148,16 @@ func likely(torn []byte) bool {
 
 // Read implements [wire.Codec].
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
-	f := &file{data: data}
+	return wire.Hold(open(ctx, jsonl.Bytes(data)))
+}
+
+// Open implements [wire.Opener].
+func (Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	return open(ctx, jsonl.Stored(r, size))
+}
+
+func open(ctx context.Context, text *jsonl.File) (*wire.File, error) {
+	f := &file{text: text}
 	if err := f.scan(ctx); err != nil {
 		return nil, err
 	}
@@ -162,7 +172,7 @@ func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 
 // file is a session file with its records.
 type file struct {
-	data  []byte
+	text  *jsonl.File
 	recs  []record
 	chats []*chat
 	notes []string
@@ -176,7 +186,11 @@ func (f *file) note(format string, args ...any) {
 func (f *file) scan(ctx context.Context) error {
 	known, odd, bad := false, 0, 0
 	first := 0
-	for v := range jsonl.Values(f.data) {
+	s := &scanner{ids: interner{}, responses: map[string]int32{}}
+	for v, err := range f.text.Values() {
+		if err != nil {
+			return &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
+		}
 		if len(f.recs)%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -193,12 +207,14 @@ func (f *file) scan(ctx context.Context) error {
 			odd++
 			continue
 		}
-		r, ok := parse(v)
+		l, ok := parse(v.Raw)
 		if !ok {
 			bad++
 			continue
 		}
-		known = known || knownTypes[r.typ] && (r.uuid != "" || r.side || r.msg != nil)
+		known = known || knownTypes[l.Type] && (l.UUID != "" || l.Side || l.Message != nil)
+		r := s.record(&l)
+		r.ref, r.line = f.text.Ref(v), int32(v.Line)
 		f.recs = append(f.recs, r)
 	}
 	if !known {
@@ -215,11 +231,22 @@ func (f *file) scan(ctx context.Context) error {
 	return nil
 }
 
-// object returns the record as an object that can be changed.
-func (r *record) object() rawjson.Object {
-	o, err := rawjson.Parse(r.raw)
+// load reads a record of the file again.
+func (f *file) load(r *record) (line, json.RawMessage, error) {
+	raw, err := f.text.Load(r.ref)
 	if err != nil {
-		return nil // unreachable: scan decoded it
+		return line{}, nil, &wire.Error{Format: Format, Line: int(r.line), Detail: "the record could not be read again", Err: err}
 	}
-	return o
+	l, _ := parse(raw) // it was parsed before
+	return l, raw, nil
+}
+
+// object returns a record as an object that can be changed.
+func (f *file) object(r *record) (rawjson.Object, error) {
+	_, raw, err := f.load(r)
+	if err != nil {
+		return nil, err
+	}
+	o, _ := rawjson.Parse(raw) // it was parsed before
+	return o, nil
 }

@@ -202,10 +202,8 @@ func TestManifest(t *testing.T) {
 			got := counts{Messages: len(f.Conversations[0].Entries) + f.Conversations[0].Side}
 			for _, c := range own.chats {
 				for _, r := range c.recs {
-					if r.msg != nil {
-						got.Calls += len(r.msg.content.calls)
-						got.Results += len(r.msg.content.results)
-					}
+					got.Calls += len(r.calls)
+					got.Results += len(r.results)
 				}
 			}
 			want := counts{s.Messages, s.Calls, s.Results, ""}

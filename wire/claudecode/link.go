@@ -1,11 +1,6 @@
 package claudecode
 
-import (
-	"bytes"
-	"slices"
-
-	"github.com/agentcompact/agentcompact/session"
-)
+import "slices"
 
 // none is the index of no record.
 const none = -1
@@ -20,6 +15,7 @@ const maxEqual = 64
 // chat is one conversation of a file: the main one or a side chain. Indexes are
 // those of its own records.
 type chat struct {
+	file *file
 	recs []*record
 	side bool
 
@@ -37,21 +33,27 @@ type chat struct {
 	lastBoundary int
 	// unlinked: no record behind the last compaction names another one.
 	unlinked bool
-	// entries and msgs are the live messages, filled on reading.
+	// entries are the live messages, filled on reading.
 	entries []entry
-	msgs    []session.Message
+	cleared map[string]int // see clearedAt
 }
 
-func newChat(recs []*record, side bool) *chat {
-	c := &chat{recs: recs, side: side, over: map[int]int{}, splice: map[int]int{}, byUUID: map[string][]int{}, removed: map[string]bool{}}
+func newChat(f *file, recs []*record, side bool) (*chat, error) {
+	c := &chat{file: f, recs: recs, side: side, over: map[int]int{}, splice: map[int]int{}, byUUID: map[string][]int{}, removed: map[string]bool{}}
 	c.dropped = make([]bool, len(recs))
 	c.leaves = make([]int, len(recs)+1)
 	c.leaves[0] = none
 	for i, r := range recs {
 		if r.uuid != "" {
 			list := c.byUUID[r.uuid]
-			same := func(k int) bool { return bytes.Equal(recs[k].raw, r.raw) }
-			if c.dropped[i] = slices.ContainsFunc(list[max(len(list)-maxEqual, 0):], same); !c.dropped[i] {
+			for _, k := range list[max(len(list)-maxEqual, 0):] {
+				same, err := f.text.Same(recs[k].ref, r.ref)
+				if err != nil {
+					return nil, err
+				}
+				c.dropped[i] = c.dropped[i] || same
+			}
+			if !c.dropped[i] {
 				c.byUUID[r.uuid] = append(list, i)
 			}
 		}
@@ -59,12 +61,15 @@ func newChat(recs []*record, side bool) *chat {
 		if r.canEnd() && !c.dropped[i] {
 			c.leaves[i+1] = i
 		}
-		for _, u := range r.removes {
+		if r.rare == nil {
+			continue
+		}
+		for _, u := range r.rare.removes {
 			c.removed[u] = true
 		}
 	}
 	c.resolve()
-	return c
+	return c, nil
 }
 
 // resolve finds the parent of each record. With equal uuids it is the nearest
@@ -146,7 +151,7 @@ func (c *chat) next(i int) int {
 // follows the last of them. It returns them, and false when they are named but
 // cannot be found.
 func (c *chat) preserve(b int) ([]int, bool) {
-	m := c.recs[b].compact
+	m := c.recs[b].rare.compact
 	if m.Segment == nil && m.Messages == nil {
 		return nil, true
 	}
@@ -244,8 +249,14 @@ type group struct {
 // region tells messages before the last compaction from those after it: an old
 // response that was copied is another one.
 type region struct {
-	key string
+	id  string
 	old bool
+}
+
+// answer is region for responses.
+type answer struct {
+	response int32
+	old      bool
 }
 
 // live returns the messages that a request would hold if leaf were the last
@@ -262,7 +273,7 @@ func (c *chat) live(leaf int) []group {
 	old := func(i int) bool { return i < start }
 
 	var groups []group
-	responses := map[region]int{}
+	responses := map[answer]int{}
 	on := make(map[int]bool, len(path))
 	answered := map[region]bool{}
 	for _, i := range path {
@@ -271,13 +282,11 @@ func (c *chat) live(leaf int) []group {
 		if !r.isMessage() || c.gone(i) {
 			continue
 		}
-		if r.msg != nil {
-			for _, id := range r.msg.content.results {
-				answered[region{id, old(i)}] = true
-			}
+		for _, id := range r.results {
+			answered[region{id, old(i)}] = true
 		}
-		if k := r.key(); k != "" {
-			k := region{k, old(i)}
+		if r.response != 0 {
+			k := answer{r.response, old(i)}
 			if g, ok := responses[k]; ok {
 				groups[g].recs = append(groups[g].recs, i)
 				continue
@@ -299,7 +308,7 @@ func (c *chat) gone(i int) bool {
 
 // recover adds what the chain of parents misses because of parallel calls: the
 // other fragments of a response and the results of its calls.
-func (c *chat) recover(groups []group, responses map[region]int, answered map[region]bool, on map[int]bool, old func(int) bool, leaf int) {
+func (c *chat) recover(groups []group, responses map[answer]int, answered map[region]bool, on map[int]bool, old func(int) bool, leaf int) {
 	if len(responses) == 0 {
 		return
 	}
@@ -308,9 +317,9 @@ func (c *chat) recover(groups []group, responses map[region]int, answered map[re
 		if on[i] || !r.isMessage() || c.gone(i) {
 			continue
 		}
-		if g, ok := responses[region{r.key(), old(i)}]; ok && r.kind == kindAssistant {
+		if g, ok := responses[answer{r.response, old(i)}]; ok && r.response != 0 {
 			groups[g].recs = append(groups[g].recs, i)
-		} else if r.kind == kindUser && len(r.msg.content.results) > 0 {
+		} else if r.kind == kindUser && len(r.results) > 0 {
 			results = append(results, i)
 		}
 	}
@@ -318,13 +327,13 @@ func (c *chat) recover(groups []group, responses map[region]int, answered map[re
 	for _, g := range responses {
 		slices.Sort(groups[g].recs)
 		for _, i := range groups[g].recs {
-			for _, id := range c.recs[i].msg.content.calls {
+			for _, id := range c.recs[i].calls {
 				calls[region{id, old(i)}] = g
 			}
 		}
 	}
 	for _, i := range results {
-		for _, id := range c.recs[i].msg.content.results {
+		for _, id := range c.recs[i].results {
 			k := region{id, old(i)}
 			if g, ok := calls[k]; ok && !answered[k] {
 				groups[g].late = append(groups[g].late, i)
@@ -351,13 +360,13 @@ func (c *chat) hoist(groups []group) []group {
 		}
 		own := map[string]bool{}
 		for _, k := range g.recs {
-			for _, id := range c.recs[k].msg.content.calls {
+			for _, id := range c.recs[k].calls {
 				own[id] = true
 			}
 		}
 		var results, rest []group
 		for _, h := range groups[i+1 : end] {
-			if r := c.recs[h.recs[0]]; r.msg != nil && slices.ContainsFunc(r.msg.content.results, func(id string) bool { return own[id] }) {
+			if r := c.recs[h.recs[0]]; slices.ContainsFunc(r.results, func(id string) bool { return own[id] }) {
 				results = append(results, h)
 			} else {
 				rest = append(rest, h)

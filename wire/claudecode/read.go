@@ -2,9 +2,11 @@ package claudecode
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
@@ -56,11 +58,15 @@ func (f *file) build(ctx context.Context, out *wire.File) error {
 		sides[n] = append(sides[n], r)
 	}
 	if hasMessage(mainRecs) || len(sides) == 0 {
-		f.chats = append(f.chats, newChat(mainRecs, false))
+		if err := f.chat(mainRecs, false); err != nil {
+			return err
+		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(sides)) {
 		if hasMessage(sides[n]) || len(f.chats) == 0 {
-			f.chats = append(f.chats, newChat(sides[n], true))
+			if err := f.chat(sides[n], true); err != nil {
+				return err
+			}
 		}
 	}
 	total := 0
@@ -68,15 +74,26 @@ func (f *file) build(ctx context.Context, out *wire.File) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		conv := f.conversation(c)
+		conv, err := f.conversation(c)
+		if err != nil {
+			return err
+		}
 		n := c.total()
-		conv.Side = max(n-len(conv.Entries), 0)
+		conv.Side = max(n-conv.Len(), 0)
 		if total += n; i > 0 {
 			out.Conversations[0].Side += n
 		}
 		out.Conversations = append(out.Conversations, conv)
 	}
 	return nil
+}
+
+func (f *file) chat(recs []*record, side bool) error {
+	c, err := newChat(f, recs, side)
+	if err == nil {
+		f.chats = append(f.chats, c)
+	}
+	return err
 }
 
 func hasMessage(recs []*record) bool {
@@ -86,12 +103,12 @@ func hasMessage(recs []*record) bool {
 // total counts the messages of all records, live or not.
 func (c *chat) total() int {
 	n := 0
-	seen := map[string]bool{}
+	seen := map[int32]bool{}
 	for i, r := range c.recs {
 		if !r.isMessage() || c.dropped[i] {
 			continue
 		}
-		if k := r.key(); k != "" {
+		if k := r.response; k != 0 {
 			if seen[k] {
 				continue
 			}
@@ -102,89 +119,61 @@ func (c *chat) total() int {
 	return n
 }
 
-// conversation reads the live messages and the compactions.
-func (f *file) conversation(c *chat) *wire.Conversation {
+// conversation finds the live messages and the compactions.
+func (f *file) conversation(c *chat) (*wire.Conversation, error) {
 	conv := new(wire.Conversation)
 	conv.Envelope.Provider = anthropic.Provider
 	checkpoints, refs := f.boundaries(c)
 	groups := c.live(c.leaf(len(c.recs)))
-	cleared := c.cleared()
-	start := c.lastBoundary
+	c.clearedAt()
 	for _, g := range groups {
 		first := c.recs[g.recs[0]]
-		if first.kind == kindAttachment && cleared[first.uuid] > g.recs[0] {
-			continue
-		}
-		var parts []session.Part
-		for _, i := range g.recs {
-			p, _ := anthropic.Parts(c.recs[i].content())
-			parts = append(parts, p...)
-		}
-		e := wire.Entry{Time: first.time}
-		if first.kind == kindAssistant {
-			last := c.recs[g.recs[len(g.recs)-1]]
-			e.Message = assistant(first, parts)
-			// A figure from before a compaction says nothing of what is left.
-			if g.recs[0] >= start {
-				e.Usage = last.msg.usage.Session(first.msg.model)
+		switch {
+		case first.kind == kindAttachment && c.cleared[first.uuid] > g.recs[0]:
+		case first.kind == kindAssistant:
+			if first.model != syntheticModel {
+				conv.Envelope.Model = first.model
 			}
-			if e.Message.Source.Kind == session.SourceModel {
-				conv.Envelope.Model = first.msg.model
-			}
-			c.add(conv, e, g.recs, whole, first)
-			continue
-		}
-		res, other := anthropic.Split(parts)
-		for i, p := range other {
-			if t, ok := p.(session.ToolCall); ok { // only the model calls
-				other[i] = session.Opaque{Kind: "tool_use", Raw: t.Raw}
-			}
-		}
-		clearedAny := clearResults(res, cleared, g.recs[0])
-		if len(res) > 0 {
-			e.Message = session.Message{Role: session.RoleTool, Parts: res, Source: session.Source{Kind: session.SourceTool}}
-			if clearedAny {
-				e.Message.Source = session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormCleared}
-			}
-			what := whole
-			if len(other) > 0 {
-				what = results
-			}
-			c.add(conv, e, g.recs, what, first)
-		}
-		if len(other) > 0 {
-			e.Message = session.Message{Role: session.RoleUser, Parts: other, Source: first.source(other)}
-			what := whole
-			if len(res) > 0 {
-				what = rest
-			}
-			if first.summary {
-				e.Message.Source = compact.CheckpointSource(first.ref())
-			}
-			c.add(conv, e, g.recs, what, first)
+			c.entries = append(c.entries, entry{g.recs, whole})
+		case first.split():
+			c.entries = append(c.entries, entry{g.recs, results}, entry{g.recs, rest})
+		default:
+			c.entries = append(c.entries, entry{g.recs, whole})
 		}
 	}
-	f.title(c, conv)
-	for n, cp := range checkpoints {
-		for i := range conv.Entries {
-			if refs[n] != "" && conv.Entries[i].Message.Source == compact.CheckpointSource(refs[n]) {
-				cp.Entry = i
+	conv.Leave(len(c.entries), c.entry)
+	if err := f.title(c, conv); err != nil {
+		return nil, err
+	}
+	// Few records can be checkpoints.
+	at := map[session.Source]int{}
+	for i, e := range c.entries {
+		if r := c.recs[e.recs[0]]; r.summary || r.mark() != nil {
+			m, err := c.entry(i)
+			if err != nil {
+				return nil, err
 			}
+			at[m.Message.Source] = i
+		}
+	}
+	for n, cp := range checkpoints {
+		if i, ok := at[compact.CheckpointSource(refs[n])]; ok && refs[n] != "" {
+			cp.Entry = i
 		}
 		conv.Checkpoints = append(conv.Checkpoints, cp)
 	}
-	return conv
+	return conv, nil
 }
 
 // title names a side chain by its first words, and notes what was bridged and
 // left out.
-func (f *file) title(c *chat, conv *wire.Conversation) {
+func (f *file) title(c *chat, conv *wire.Conversation) error {
 	if c.bridged > 0 {
 		f.note("%d records name a parent that is not in the file; each was taken to continue the record before it", c.bridged)
 	}
 	left := 0
 	for _, r := range c.recs {
-		if r.typ == typeAttachment && r.kind == kindNone {
+		if r.left {
 			left++
 		}
 	}
@@ -192,41 +181,87 @@ func (f *file) title(c *chat, conv *wire.Conversation) {
 		f.note("%d attachments do not tell what the model was sent and were left out", left)
 	}
 	if !c.side {
-		return
+		return nil
 	}
 	conv.Title = "side chain"
-	if len(conv.Entries) > 0 {
-		words := strings.Fields(conv.Entries[0].Message.Text())
+	if conv.Len() > 0 {
+		e, err := c.entry(0)
+		if err != nil {
+			return err
+		}
+		words := strings.Fields(e.Message.Text())
 		if len(words) > 0 {
 			conv.Title += ": " + strings.Join(words[:min(len(words), 8)], " ")
 		}
 	}
+	return nil
 }
 
-// add appends a live message and where it comes from.
-func (c *chat) add(conv *wire.Conversation, e wire.Entry, recs []int, what piece, first *record) {
+// entry reads the i-th live message.
+func (c *chat) entry(i int) (wire.Entry, error) {
+	en := c.entries[i]
+	first := c.recs[en.recs[0]]
+	var head, last line
+	var raw json.RawMessage
+	var parts []session.Part
+	for k, n := range en.recs {
+		r := c.recs[n]
+		l, b, err := c.file.load(r)
+		if err != nil {
+			return wire.Entry{}, err
+		}
+		p, _ := anthropic.Parts(l.content(r.kind))
+		parts = append(parts, p...)
+		if last = l; k == 0 {
+			head, raw = l, b
+		}
+	}
+	var e wire.Entry
+	e.Time, _ = time.Parse(time.RFC3339, head.Time)
+	res, other := anthropic.Split(parts)
+	switch {
+	case first.kind == kindAssistant:
+		e.Message = assistant(&head, parts)
+		// A figure from before a compaction says nothing of what is left.
+		if en.recs[0] >= c.lastBoundary {
+			e.Usage = last.Message.Usage.Session(first.model)
+		}
+	case en.piece == results || en.piece == whole && len(res) > 0:
+		e.Message = session.Message{Role: session.RoleTool, Parts: res, Source: session.Source{Kind: session.SourceTool}}
+		if c.clear(res, en.recs[0]) {
+			e.Message.Source = session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormCleared}
+		}
+	default:
+		for i, p := range other {
+			if t, ok := p.(session.ToolCall); ok { // only the model calls
+				other[i] = session.Opaque{Kind: "tool_use", Raw: t.Raw}
+			}
+		}
+		e.Message = session.Message{Role: session.RoleUser, Parts: other, Source: head.source(first.kind, other)}
+		if first.summary {
+			e.Message.Source = compact.CheckpointSource(first.identity())
+		}
+	}
 	m := &e.Message
 	if m.ID == "" {
 		m.ID = first.uuid
 	}
-	if len(recs) == 1 && what == whole {
-		m.Origin = &session.Origin{Format: Format, Raw: first.raw}
+	if len(en.recs) == 1 && en.piece == whole {
+		m.Origin = &session.Origin{Format: Format, Raw: raw}
 	}
-	if first.mark != nil && first.mark.Source != nil && what != results {
+	if k := first.mark(); k != nil && k.Source != nil && en.piece != results {
 		derived := m.Source
-		if m.Source = *first.mark.Source; m.Validate() != nil {
+		if m.Source = *k.Source; m.Validate() != nil {
 			m.Source = derived
 		}
 	}
-	conv.Entries = append(conv.Entries, e)
-	c.entries = append(c.entries, entry{recs, what})
-	c.msgs = append(c.msgs, *m)
+	return e, nil
 }
 
-func assistant(r *record, parts []session.Part) session.Message {
-	m := session.Message{ID: r.msg.id, Role: session.RoleAssistant, Parts: parts}
-	m.Source = session.Source{Kind: session.SourceModel, Provider: anthropic.Provider, Model: r.msg.model}
-	if r.msg.model == syntheticModel {
+func assistant(l *line, parts []session.Part) session.Message {
+	m := session.Message{ID: l.Message.ID, Role: session.RoleAssistant, Parts: parts}
+	m.Source = session.Source{Kind: session.SourceModel, Provider: anthropic.Provider, Model: l.Message.Model}
+	if l.Message.Model == syntheticModel {
 		m.Source = session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormSynthetic}
 	}
 	// A result in an answer of the model is none that the session knows.
@@ -238,37 +273,36 @@ func assistant(r *record, parts []session.Part) session.Message {
 	return m
 }
 
-// ref is the identity of the compaction whose summary the record is.
-func (r *record) ref() string {
-	if r.mark != nil && r.mark.ID != "" {
-		return r.mark.ID
+// identity is that of the compaction whose summary the record is.
+func (r *record) identity() string {
+	if m := r.mark(); m != nil && m.ID != "" {
+		return m.ID
 	}
 	return r.uuid
 }
 
-// cleared returns, by call id and uuid, where a micro-compaction cleared a
+// clearedAt finds, by call id and uuid, where a micro-compaction cleared a
 // result or an attachment for the last time.
-func (c *chat) cleared() map[string]int {
-	out := map[string]int{}
+func (c *chat) clearedAt() {
+	c.cleared = map[string]int{}
 	for i, r := range c.recs {
-		if r.micro == nil {
+		if r.rare == nil || r.rare.micro == nil {
 			continue
 		}
-		for _, list := range [][]string{r.micro.Tools, r.micro.Attachments} {
+		for _, list := range [][]string{r.rare.micro.Tools, r.rare.micro.Attachments} {
 			for _, id := range list {
-				out[id] = i
+				c.cleared[id] = i
 			}
 		}
 	}
-	return out
 }
 
-// clearResults shows results of the record at i as the agent sends them after a
+// clear shows results of the record at i as the agent sends them after a
 // micro-compaction.
-func clearResults(res []session.Part, cleared map[string]int, i int) bool {
+func (c *chat) clear(res []session.Part, i int) bool {
 	any := false
 	for k, p := range res {
-		if r := p.(session.ToolResult); cleared[r.CallID] > i {
+		if r := p.(session.ToolResult); c.cleared[r.CallID] > i {
 			r.Parts = []session.Part{session.Text{Text: clearedText}}
 			res[k] = r
 			any = true
@@ -296,7 +330,8 @@ func (f *file) boundaries(c *chat) (list []wire.Checkpoint, refs []string) {
 			continue
 		}
 		c.lastBoundary = b
-		cp := wire.Checkpoint{Entry: -1, Trigger: c.recs[b].compact.Trigger, TokensBefore: c.recs[b].compact.PreTokens, Hides: -1, Time: c.recs[b].time}
+		m := c.recs[b].rare.compact
+		cp := wire.Checkpoint{Entry: -1, Trigger: m.Trigger, TokensBefore: m.PreTokens, Hides: -1, Time: c.recs[b].rare.time}
 		follow := n >= len(at)-maxBoundaries
 		var before []group
 		if follow {
@@ -313,13 +348,13 @@ func (f *file) boundaries(c *chat) (list []wire.Checkpoint, refs []string) {
 			}
 		}
 		ref := ""
-		if m := c.recs[b].mark; m != nil { // ours
+		if m := c.recs[b].mark(); m != nil { // ours
 			if m.ID == "" || m.Hides == nil {
 				continue
 			}
 			ref, cp.Hides = m.ID, *m.Hides
 		} else if k := slices.IndexFunc(c.recs[b:end], func(r *record) bool { return r.summary }); k >= 0 {
-			ref = c.recs[b+k].ref()
+			ref = c.recs[b+k].identity()
 		}
 		list, refs = append(list, cp), append(refs, ref)
 	}

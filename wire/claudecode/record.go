@@ -42,28 +42,37 @@ const (
 	kindError
 )
 
-// record is one line, without the content of its message.
+// record is what links one line to others. What the line says is read again
+// when it is needed.
 type record struct {
-	raw  []byte
-	line int
+	ref  jsonl.Ref
+	line int32
 	kind kind
 
-	typ, subtype          string
-	uuid, parent, logical string
-	root                  bool // parentUuid is null or absent
-	side                  bool
-	agent                 string
-	request               string
-	time                  time.Time
-	meta, summary         bool
-	origin                string // kind of origin: who sent a queued message
+	root    bool // parentUuid is null or absent
+	side    bool
+	summary bool
+	ends    bool // it is a user or assistant record
+	left    bool // it is an attachment that does not tell what was sent
 
-	msg        *message
-	attachment *attachment
-	compact    *compactMetadata
-	micro      *microMetadata
-	removes    []string // uuids that this record takes out of the conversation
-	mark       *mark
+	blocks   int32 // of the content
+	response int32 // the response that it is a fragment of; 0 for none
+
+	uuid, parent, logical string
+	agent                 string
+	model                 string
+	calls, results        []string
+	// rare is what few records have; nil for most.
+	rare *rare
+}
+
+// rare is what few records have.
+type rare struct {
+	compact *compactMetadata
+	time    time.Time // of a compaction
+	micro   *microMetadata
+	removes []string // uuids that this record takes out of the conversation
+	mark    *mark
 }
 
 // line is the JSON form of a record.
@@ -136,84 +145,28 @@ type attachment struct {
 	} `json:"origin"`
 }
 
-// text is the content that the agent sends for the attachment; nil when the
-// file does not tell.
-func (a *attachment) text() json.RawMessage {
-	content := a.Rendered
+// content is what the agent sends for the attachment; nil when the file does
+// not tell.
+func (a *attachment) content() json.RawMessage {
 	if a.Type == "queued_command" {
-		content = a.Prompt
+		return a.Prompt
 	}
-	if parts, _ := anthropic.Parts(content); len(parts) == 0 {
-		return nil
-	}
-	return content
+	return a.Rendered
 }
 
-// message is an Anthropic message without its content.
+// message is an Anthropic message.
 type message struct {
-	id, model string
-	usage     *anthropic.Usage
-	content   content
-	parts     bool // it is a Gemini message
+	ID      string           `json:"id"`
+	Model   string           `json:"model"`
+	Usage   *anthropic.Usage `json:"usage"`
+	Content json.RawMessage  `json:"content"`
+	Parts   present          `json:"parts"` // it is a Gemini message
 }
 
-// content says what blocks a message has.
-type content struct {
-	ok             bool // a string or a list
-	blocks         int
-	calls, results []string
-}
-
-// split reports whether a user record holds results and something else.
-func (c *content) split() bool { return len(c.results) > 0 && len(c.results) < c.blocks }
-
-func (m *message) UnmarshalJSON(b []byte) error {
-	if rawjson.Kind(b) != '{' {
-		return nil
-	}
-	var j struct {
-		ID      string           `json:"id"`
-		Model   string           `json:"model"`
-		Usage   *anthropic.Usage `json:"usage"`
-		Content content          `json:"content"`
-		Parts   present          `json:"parts"`
-	}
-	if err := json.Unmarshal(b, &j); !lenient(err) {
-		return err
-	}
-	*m = message{j.ID, j.Model, j.Usage, j.Content, bool(j.Parts)}
-	return nil
-}
-
-func (c *content) UnmarshalJSON(b []byte) error {
-	switch rawjson.Kind(b) {
-	case '"':
-		c.ok = true
-		if len(b) > len(`""`) {
-			c.blocks = 1
-		}
-	case '[':
-		var list []lightBlock
-		if err := json.Unmarshal(b, &list); !lenient(err) {
-			return err
-		}
-		c.ok, c.blocks = true, len(list)
-		for _, b := range list {
-			switch b.Type {
-			case "tool_use":
-				c.calls = append(c.calls, b.ID)
-			case "tool_result":
-				c.results = append(c.results, b.ToolUseID)
-			}
-		}
-	}
-	return nil
-}
-
-type lightBlock struct {
-	Type      string `json:"type"`
-	ID        string `json:"id"`
-	ToolUseID string `json:"tool_use_id"`
+// hasContent reports whether the content is a string or a list.
+func (m *message) hasContent() bool {
+	k := rawjson.Kind(m.Content)
+	return k == '"' || k == '['
 }
 
 // present notes that a member exists.
@@ -228,62 +181,111 @@ func lenient(err error) bool {
 	return err == nil || errors.As(err, &wrong)
 }
 
-func parse(v jsonl.Value) (record, bool) {
+// parse decodes a record.
+func parse(raw json.RawMessage) (line, bool) {
 	var l line
-	if !lenient(json.Unmarshal(v.Raw, &l)) {
-		return record{}, false
+	ok := lenient(json.Unmarshal(raw, &l))
+	return l, ok
+}
+
+// interner keeps one copy of strings that come again.
+type interner map[string]string
+
+func (in interner) get(s string) string {
+	if have, ok := in[s]; ok {
+		return have
 	}
+	in[s] = s
+	return s
+}
+
+// scanner makes records of lines.
+type scanner struct {
+	ids       interner
+	responses map[string]int32
+}
+
+// record keeps what links the line to others.
+func (s *scanner) record(l *line) record {
 	r := record{
-		raw: v.Raw, line: v.Line, typ: l.Type, subtype: l.Subtype,
-		uuid: l.UUID, parent: l.Parent, logical: l.Logical, root: l.Parent == "",
-		side: l.Side, agent: l.Agent, request: l.Request, meta: l.Meta, summary: l.Summary, origin: l.Origin.Kind,
-		msg: l.Message, mark: l.Mark,
+		uuid: s.ids.get(l.UUID), parent: s.ids.get(l.Parent), logical: s.ids.get(l.Logical), root: l.Parent == "",
+		side: l.Side, agent: s.ids.get(l.Agent), summary: l.Summary, ends: l.Type == typeUser || l.Type == typeAssistant,
 	}
-	r.time, _ = time.Parse(time.RFC3339, l.Time)
+	var content json.RawMessage
 	switch l.Type {
-	case typeSummary:
-		// A title has no message; an authored form of the compaction summary
-		// has one.
-		if r.msg != nil && r.msg.content.blocks > 0 && r.uuid != "" {
-			r.kind, r.summary = kindUser, true
-		}
-	case typeUser, typeAssistant:
-		switch {
-		case r.msg == nil:
-		case l.APIError:
-			r.kind = kindError
-		case r.msg.content.blocks == 0:
-		case l.Type == typeUser:
-			r.kind = kindUser
-		default:
-			r.kind = kindAssistant
+	case typeSummary, typeUser, typeAssistant:
+		if l.Message != nil {
+			content = l.Message.Content
+			r.model = s.ids.get(l.Message.Model)
 		}
 	case typeAttachment:
-		if l.Attach != nil && l.Attach.text() != nil {
-			r.kind, r.attachment = kindAttachment, l.Attach
-			r.meta = r.meta || l.Attach.Meta
-			if r.origin == "" {
-				r.origin = l.Attach.Origin.Kind
-			}
-		}
-	case typeSystem:
-		if l.Subtype == boundarySubtype {
-			r.compact = l.Compact
-			if r.compact == nil {
-				r.compact = new(compactMetadata)
-			}
-		}
-		r.micro = l.Micro
-		if l.Snip != nil {
-			r.removes = l.Snip.Removed
+		r.left = true
+		if l.Attach != nil {
+			content = l.Attach.content()
 		}
 	}
-	r.removes = append(append(r.removes, l.Supersedes...), l.Retracted...)
-	return r, true
+	blocks, _ := anthropic.Outlines(content)
+	r.blocks = int32(len(blocks))
+	for _, b := range blocks {
+		switch b.Type {
+		case "tool_use":
+			r.calls = append(r.calls, s.ids.get(b.ID))
+		case "tool_result":
+			r.results = append(r.results, s.ids.get(b.ID))
+		}
+	}
+	extra := rare{removes: append(append([]string(nil), l.Supersedes...), l.Retracted...), mark: l.Mark}
+	switch {
+	case l.Type == typeSummary:
+		// A title has no message; an authored form of the compaction summary
+		// has one.
+		if r.blocks > 0 && r.uuid != "" {
+			r.kind, r.summary = kindUser, true
+		}
+	case l.Type == typeAttachment && r.blocks > 0:
+		r.kind, r.left = kindAttachment, false
+	case r.ends && l.Message != nil && l.APIError:
+		r.kind = kindError
+	case r.ends && r.blocks == 0:
+	case l.Type == typeUser:
+		r.kind = kindUser
+	case l.Type == typeAssistant:
+		r.kind = kindAssistant
+		if l.Message.ID != "" {
+			key := l.Message.ID + "\x00" + l.Request
+			if s.responses[key] == 0 {
+				s.responses[key] = int32(len(s.responses) + 1)
+			}
+			r.response = s.responses[key]
+		}
+	case l.Type == typeSystem:
+		if l.Subtype == boundarySubtype {
+			extra.compact = l.Compact
+			if extra.compact == nil {
+				extra.compact = new(compactMetadata)
+			}
+			extra.time, _ = time.Parse(time.RFC3339, l.Time)
+		}
+		extra.micro = l.Micro
+		if l.Snip != nil {
+			extra.removes = append(extra.removes, l.Snip.Removed...)
+		}
+	}
+	if extra.compact != nil || extra.micro != nil || extra.removes != nil || extra.mark != nil {
+		r.rare = &extra
+	}
+	return r
+}
+
+func (r *record) mark() *mark {
+	if r.rare == nil {
+		return nil
+	}
+	return r.rare.mark
 }
 
 // boundary reports whether the record is the mark of a compaction.
-func (r *record) boundary() bool { return r.compact != nil }
+func (r *record) boundary() bool { return r.rare != nil && r.rare.compact != nil }
 
 // isMessage reports whether the record is a message or a part of one.
 func (r *record) isMessage() bool {
@@ -291,41 +293,29 @@ func (r *record) isMessage() bool {
 }
 
 // canEnd reports whether the chain can end at the record.
-func (r *record) canEnd() bool {
-	return r.typ == typeUser || r.typ == typeAssistant || r.kind != kindNone
-}
+func (r *record) canEnd() bool { return r.ends || r.kind != kindNone }
 
-// key identifies the response that an assistant record is a fragment of; empty
-// when the record stands alone.
-func (r *record) key() string {
-	if r.kind != kindAssistant || r.msg.id == "" {
-		return ""
-	}
-	return r.msg.id + "\x00" + r.request
-}
+// split reports whether the record is of a user and holds results and something
+// else.
+func (r *record) split() bool { return len(r.results) > 0 && len(r.results) < int(r.blocks) }
 
 // count is how many messages of the session a record other than a fragment is.
 func (r *record) count() int {
-	if r.kind == kindUser && r.msg.content.split() {
+	if r.kind == kindUser && r.split() {
 		return 2
 	}
 	return 1
 }
 
-// content decodes the content of the record's message.
-func (r *record) content() json.RawMessage {
-	if r.attachment != nil {
-		return r.attachment.text()
-	}
-	var j struct {
-		Message struct {
-			Content json.RawMessage `json:"content"`
-		} `json:"message"`
-	}
-	if !lenient(json.Unmarshal(r.raw, &j)) {
+// content is that of the message of a record of the given kind.
+func (l *line) content(k kind) json.RawMessage {
+	switch {
+	case k == kindAttachment:
+		return l.Attach.content()
+	case l.Message == nil:
 		return nil
 	}
-	return j.Message.Content
+	return l.Message.Content
 }
 
 // commandTags begin text that the client wrote around a local command.
@@ -335,17 +325,24 @@ var commandTags = []string{
 }
 
 // source tells who wrote a user record or attachment.
-func (r *record) source(parts []session.Part) session.Source {
+func (l *line) source(k kind, parts []session.Part) session.Source {
 	plugin := func(form string) session.Source {
 		return session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: form}
 	}
+	origin, meta := l.Origin.Kind, l.Meta
+	if k == kindAttachment {
+		meta = meta || l.Attach.Meta
+		if origin == "" {
+			origin = l.Attach.Origin.Kind
+		}
+	}
 	switch {
-	case r.kind == kindAttachment && r.attachment.Type != "queued_command":
+	case k == kindAttachment && l.Attach.Type != "queued_command":
 		return plugin(FormAttachment)
-	case r.kind == kindAttachment && r.attachment.Mode != "" && r.attachment.Mode != "prompt",
-		r.origin == "task-notification" || r.origin == "coordinator":
+	case k == kindAttachment && l.Attach.Mode != "" && l.Attach.Mode != "prompt",
+		origin == "task-notification" || origin == "coordinator":
 		return plugin(FormNotification)
-	case r.meta:
+	case meta:
 		return plugin(FormMeta)
 	}
 	if len(parts) > 0 {

@@ -14,7 +14,6 @@ import (
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/anthropic"
-	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 )
 
@@ -28,20 +27,25 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 	var tail []byte
 	if c := w.f.chats[conversation]; items != nil && !c.unchanged(items) {
 		a := &appender{chat: c, taken: w.f.uuids()}
-		if err := a.write(w.f.data, items); err != nil {
+		if err := a.write(ctx, items); err != nil {
 			return err
 		}
-		if tail = a.buf.Bytes(); !jsonl.EndsLine(w.f.data) {
+		ends, err := w.f.text.EndsLine()
+		if err != nil {
+			return err
+		}
+		if tail = a.buf.Bytes(); !ends {
 			tail = append([]byte("\n"), tail...)
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	for _, b := range [][]byte{w.f.data, tail} {
-		if _, err := out.Write(b); err != nil {
-			return fmt.Errorf("write session: %w", err)
-		}
+	if err := w.f.text.Copy(ctx, out); err != nil {
+		return &wire.Error{Format: Format, Detail: "the session could not be written", Err: err}
+	}
+	if _, err := out.Write(tail); err != nil {
+		return fmt.Errorf("write session: %w", err)
 	}
 	return nil
 }
@@ -78,6 +82,25 @@ type appender struct {
 	prev   string            // uuid of the record before
 	header rawjson.Object    // what every record has
 	calls  map[string]string // call id: uuid of the copied record that makes it
+	err    error             // why the file could not be read again
+}
+
+// entry reads a live message again.
+func (a *appender) entry(i int) *session.Message {
+	e, err := a.chat.entry(i)
+	if err != nil && a.err == nil {
+		a.err = err
+	}
+	return &e.Message
+}
+
+// object reads a record again.
+func (a *appender) object(r *record) rawjson.Object {
+	o, err := a.chat.file.object(r)
+	if err != nil && a.err == nil {
+		a.err = err
+	}
+	return o
 }
 
 // check refuses items that the format cannot hold.
@@ -101,7 +124,7 @@ func (a *appender) check(items []wire.Item) error {
 
 // write appends the surface: what changed as new records behind a boundary, the
 // unchanged end of the conversation by name, and what is new behind it.
-func (a *appender) write(data []byte, items []wire.Item) error {
+func (a *appender) write(ctx context.Context, items []wire.Item) error {
 	if err := a.check(items); err != nil {
 		return err
 	}
@@ -112,7 +135,9 @@ func (a *appender) write(data []byte, items []wire.Item) error {
 			comp = items[i].Compaction
 		}
 	}
-	a.start(data, comp)
+	if err := a.start(ctx, comp); err != nil {
+		return err
+	}
 
 	end := len(items)
 	for end > 0 && items[end-1].Entry < 0 && items[end-1].Compaction == nil {
@@ -131,16 +156,16 @@ func (a *appender) write(data []byte, items []wire.Item) error {
 	for i := end; i < len(items); i++ {
 		a.item(items[i])
 	}
-	return nil
+	return a.err
 }
 
 // start sets what all records have in common.
-func (a *appender) start(data []byte, comp *wire.Compaction) {
+func (a *appender) start(ctx context.Context, comp *wire.Compaction) error {
 	c := a.chat
 	a.calls = map[string]string{}
 	last := c.leaf(len(c.recs))
 	for i := last; i >= 0; i-- {
-		o := c.recs[i].object()
+		o := a.object(c.recs[i])
 		if o.Get("sessionId") == nil {
 			continue
 		}
@@ -153,7 +178,11 @@ func (a *appender) start(data []byte, comp *wire.Compaction) {
 	}
 	at := time.Time{}
 	if last >= 0 {
-		at = c.recs[last].time
+		l, _, err := c.file.load(c.recs[last])
+		if err != nil {
+			return err
+		}
+		at, _ = time.Parse(time.RFC3339, l.Time)
 	}
 	if comp != nil {
 		a.seed = comp.ID
@@ -162,10 +191,14 @@ func (a *appender) start(data []byte, comp *wire.Compaction) {
 		}
 	}
 	if a.seed == "" {
-		sum := sha256.Sum256(data)
-		a.seed = hex.EncodeToString(sum[:])
+		h := sha256.New()
+		if err := c.file.text.Copy(ctx, h); err != nil {
+			return err
+		}
+		a.seed = hex.EncodeToString(h.Sum(nil))
 	}
 	a.time = at.UTC().Format("2006-01-02T15:04:05.000Z")
+	return a.err
 }
 
 // uuid returns the next uuid, the same for the same compaction.
@@ -330,8 +363,12 @@ func (a *appender) item(it wire.Item) {
 	var o rawjson.Object
 	own := mark{}
 	m := it.Message
-	if it.Entry >= 0 && (m == nil || m.Role == a.chat.msgs[it.Entry].Role) {
-		o, own = a.copyOf(it)
+	var old *session.Message
+	if it.Entry >= 0 {
+		old = a.entry(it.Entry)
+	}
+	if old != nil && (m == nil || m.Role == old.Role) {
+		o, own = a.copyOf(it, old)
 	} else {
 		o, own = a.fresh(m, it.Compaction)
 	}
@@ -347,8 +384,8 @@ func (a *appender) item(it wire.Item) {
 	}
 	a.line(o)
 	a.prev = id
-	if it.Entry >= 0 {
-		for _, call := range a.chat.msgs[it.Entry].Calls() {
+	if old != nil {
+		for _, call := range old.Calls() {
 			a.calls[call] = id
 		}
 	}
@@ -411,23 +448,23 @@ var noUsage = json.RawMessage(`{"input_tokens":0,"cache_creation_input_tokens":0
 
 // copyOf makes a record anew: the first of its records with its content, or
 // that of the item.
-func (a *appender) copyOf(it wire.Item) (rawjson.Object, mark) {
+func (a *appender) copyOf(it wire.Item, old *session.Message) (rawjson.Object, mark) {
 	c, e := a.chat, a.chat.entries[it.Entry]
 	first := c.recs[e.recs[0]]
 	m := it.Message
-	if m == nil && c.msgs[it.Entry].Source.Form == FormCleared {
-		m = &c.msgs[it.Entry] // as the agent sends it
+	if m == nil && old.Source.Form == FormCleared {
+		m = old // as the agent sends it
 	}
-	o := first.object()
+	o := a.object(first)
 	own := mark{}
-	if first.mark != nil {
-		own = *first.mark
+	if k := first.mark(); k != nil {
+		own = *k
 	}
 	if e.piece == results {
 		own.Source = nil
 	}
 	if first.summary {
-		own.ID = first.ref() // it stays the same compaction
+		own.ID = first.identity() // it stays the same compaction
 	}
 	var content json.RawMessage
 	switch {
@@ -439,13 +476,13 @@ func (a *appender) copyOf(it wire.Item) (rawjson.Object, mark) {
 		own.Source = &m.Source
 		o.Delete("toolUseResult")
 	case len(e.recs) > 1 || e.piece != whole:
-		content = c.blocks(e)
+		content = a.blocks(e)
 	}
 	if e.piece == rest {
 		o.Delete("toolUseResult")
 		o.Delete("sourceToolAssistantUUID")
 	}
-	for _, id := range c.msgs[it.Entry].Results() {
+	for _, id := range old.Results() {
 		if u := a.calls[id]; u != "" && o.Get("sourceToolAssistantUUID") != nil {
 			o.Set("sourceToolAssistantUUID", u)
 		}
@@ -470,19 +507,24 @@ func (a *appender) copyOf(it wire.Item) (rawjson.Object, mark) {
 }
 
 // blocks returns the content of an entry that is not just one record.
-func (c *chat) blocks(e entry) json.RawMessage {
+func (a *appender) blocks(e entry) json.RawMessage {
 	list := []json.RawMessage{}
 	for _, i := range e.recs {
-		content := c.recs[i].content()
+		r := a.chat.recs[i]
+		l, _, err := a.chat.file.load(r)
+		if err != nil {
+			a.err = err
+			break
+		}
+		content := l.content(r.kind)
 		if s, ok := rawjson.String(content); ok {
 			list = append(list, anthropic.Block(session.Text{Text: s}))
 			continue
 		}
 		raws, _ := rawjson.Elements(content)
-		for _, raw := range raws {
-			var b lightBlock
-			isResult := lenient(json.Unmarshal(raw, &b)) && b.Type == "tool_result"
-			if e.piece == whole || isResult == (e.piece == results) {
+		blocks, _ := anthropic.Outlines(content)
+		for k, raw := range raws {
+			if isResult := blocks[k].Type == "tool_result"; e.piece == whole || isResult == (e.piece == results) {
 				list = append(list, raw)
 			}
 		}

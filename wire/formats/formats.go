@@ -4,6 +4,7 @@ package formats
 import (
 	"bytes"
 	"context"
+	"io"
 	"io/fs"
 	"strings"
 
@@ -61,6 +62,45 @@ func Read(ctx context.Context, data []byte) (*wire.File, error) {
 		return nil, &wire.Error{Detail: "no known transcript format matches the content; known are " + strings.Join(names, ", ")}
 	}
 	return codec.Read(ctx, data)
+}
+
+// headSizes are how much of a file is read to tell its format, more and more
+// until a codec is certain.
+var headSizes = []int64{1 << 20, 16 << 20}
+
+// Open is [Read] for a file of size bytes that stays in r, see [wire.Opener]. A
+// format whose files are documents is read whole.
+func Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	var head []byte
+	for i, n := range headSizes {
+		var err error
+		if head, err = readTo(r, head, min(n, size)); err != nil {
+			return nil, err
+		}
+		all := n >= size
+		codec, sure := wire.Detect(head, all, All()...)
+		if o, ok := codec.(wire.Opener); ok && (sure == wire.Certain || all || i == len(headSizes)-1) {
+			return o.Open(ctx, r, size)
+		}
+		if all {
+			break
+		}
+	}
+	data, err := readTo(r, head, size)
+	if err != nil {
+		return nil, err
+	}
+	return Read(ctx, data)
+}
+
+// readTo reads on until data has n bytes.
+func readTo(r io.ReaderAt, data []byte, n int64) ([]byte, error) {
+	have := len(data)
+	data = append(data, make([]byte, int(n)-have)...)
+	if k, err := r.ReadAt(data[have:], int64(have)); k < len(data)-have {
+		return nil, &wire.Error{Offset: int64(have + k), Detail: "the file could not be read", Err: err}
+	}
+	return data, nil
 }
 
 // ReadTree detects the format of a folder by what is in it and reads it. The

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
 
 // legacyID makes the call id of the old single-call form, which has none.
@@ -35,7 +36,7 @@ func ParseMessage(raw json.RawMessage) (session.Message, error) {
 	}
 	o, ok := parseObject(raw)
 	if !ok {
-		return m, fmt.Errorf("the message is %s; expected an object", typeName(raw))
+		return m, fmt.Errorf("the message is %s; expected an object", splice.TypeName(raw))
 	}
 	return decode(o, raw)
 }
@@ -48,7 +49,7 @@ func decode(o object, raw json.RawMessage) (session.Message, error) {
 	case !ok && o.get("role") == nil:
 		return m, errors.New("the message has no role")
 	case !ok:
-		return m, fmt.Errorf("the role is %s; expected a string", typeName(o.get("role")))
+		return m, fmt.Errorf("the role is %s; expected a string", splice.TypeName(o.get("role")))
 	case !conversational(role):
 		return m, fmt.Errorf("unknown role %q", role)
 	}
@@ -104,7 +105,7 @@ func decodeContent(v json.RawMessage) ([]session.Part, error) {
 	}
 	list, ok := elements(v)
 	if !ok {
-		return nil, fmt.Errorf("the content is %s; expected a string, null or a list of parts", typeName(v))
+		return nil, fmt.Errorf("the content is %s; expected a string, null or a list of parts", splice.TypeName(v))
 	}
 	parts := make([]session.Part, 0, len(list))
 	for i, e := range list {
@@ -114,7 +115,7 @@ func decodeContent(v json.RawMessage) ([]session.Part, error) {
 		}
 		o, ok := parseObject(e)
 		if !ok {
-			return nil, fmt.Errorf("content part %d is %s; expected an object", i, typeName(e))
+			return nil, fmt.Errorf("content part %d is %s; expected an object", i, splice.TypeName(e))
 		}
 		parts = append(parts, decodePart(o, e))
 	}
@@ -325,24 +326,4 @@ func decodeResults(o object, name string, content []session.Part, done map[strin
 		parts[i] = r
 	}
 	return parts
-}
-
-// typeName names the type of a raw value in words.
-func typeName(v json.RawMessage) string {
-	if len(v) == 0 {
-		return "missing"
-	}
-	switch v[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	}
-	return "a number"
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
 
 // The containers, as they are named for people.
@@ -24,9 +25,9 @@ const (
 
 // listSpan is one list of messages.
 type listSpan struct {
-	span
-	// doc is the object that holds it; empty when none does.
-	doc span
+	splice.Span
+	// doc is the object that holds it; zero when none does.
+	doc splice.Span
 	// name is where it stands, title tells it from others.
 	name, title string
 }
@@ -43,12 +44,8 @@ type layout struct {
 
 // layoutOf looks at the document that begins at i. The data may end anywhere.
 func layoutOf(b []byte, i int) layout {
-	if i >= len(b) {
-		return layout{}
-	}
-	end, whole := valueEnd(b, i)
-	doc := span{i, end, whole}
-	switch b[i] {
+	doc := splice.At(b, i)
+	switch doc.Kind(b) {
 	case '[':
 		return arrayLayout(b, doc)
 	case '{':
@@ -57,20 +54,20 @@ func layoutOf(b []byte, i int) layout {
 	return layout{}
 }
 
-func arrayLayout(b []byte, doc span) layout {
+func arrayLayout(b []byte, doc splice.Span) layout {
 	l := layout{container: bareArray}
 	n := 0
-	eachElement(b, doc.start, func(v span) bool {
+	splice.Elements(b, doc, func(v splice.Span) bool {
 		n++
-		if b[v.start] != '{' {
+		if b[v.Start] != '{' {
 			return n > 1
 		}
-		traj, messages := fieldsOf(b, v, "traj"), fieldsOf(b, v, "messages")
+		traj, messages := splice.Get(b, v, "traj"), splice.Get(b, v, "messages")
 		switch {
-		case traj.start > 0:
+		case traj.Start > 0:
 			l.container, l.mark = tauBench, true
 			l.lists = append(l.lists, listSpan{traj, v, fmt.Sprintf("[%d].traj", n-1), tauTitle(b, v, n)})
-		case messages.start > 0 && fieldsOf(b, v, "role").start == 0:
+		case messages.Start > 0 && splice.Get(b, v, "role").Start == 0:
 			l.container = requestArray
 			l.lists = append(l.lists, listSpan{messages, v, fmt.Sprintf("[%d].messages", n-1), fmt.Sprintf("request %d", n)})
 		default:
@@ -79,43 +76,25 @@ func arrayLayout(b []byte, doc span) layout {
 		return true
 	})
 	if l.lists == nil {
-		l.lists = []listSpan{{span: doc}}
+		l.lists = []listSpan{{Span: doc}}
 	}
 	return l
 }
 
-func tauTitle(b []byte, run span, n int) string {
-	task, trial := fieldsOf(b, run, "task_id"), fieldsOf(b, run, "trial")
-	if task.start == 0 {
+func tauTitle(b []byte, run splice.Span, n int) string {
+	task, trial := splice.Get(b, run, "task_id"), splice.Get(b, run, "trial")
+	if task.Start == 0 {
 		return fmt.Sprintf("run %d", n)
 	}
-	t := "task " + clip(string(task.of(b)), 40)
-	if trial.start > 0 {
-		t += ", trial " + clip(string(trial.of(b)), 40)
+	t := "task " + splice.Clip(string(task.Of(b)), 40)
+	if trial.Start > 0 {
+		t += ", trial " + splice.Clip(string(trial.Of(b)), 40)
 	}
 	return t
 }
 
-// fieldsOf returns the value of a field of the object at v; its start is 0 when
-// there is none.
-func fieldsOf(b []byte, v span, name string) span {
-	var out span
-	quoted := quote(name)
-	eachMember(b, v.start, func(key []byte, m span) bool {
-		if bytes.Equal(key, quoted) {
-			out = m
-		}
-		return true
-	})
-	return out
-}
-
-func objectLayout(b []byte, doc span) layout {
-	top := make(map[string]span)
-	eachMember(b, doc.start, func(key []byte, v span) bool {
-		top[unquote(key)] = v
-		return true
-	})
+func objectLayout(b []byte, doc splice.Span) layout {
+	top := splice.Top(b, doc)
 	has := func(keys ...string) bool {
 		for _, k := range keys {
 			if _, ok := top[k]; !ok {
@@ -127,7 +106,7 @@ func objectLayout(b []byte, doc span) layout {
 	l := layout{}
 	one := func(container, name string, mark bool) layout {
 		l.container, l.mark = container, mark
-		l.lists = []listSpan{{span: top[name], doc: doc, name: name}}
+		l.lists = []listSpan{{Span: top[name], doc: doc, name: name}}
 		return l
 	}
 	switch {
@@ -140,9 +119,9 @@ func objectLayout(b []byte, doc span) layout {
 	case has("messages") && has("system"):
 		l.foreign = true // Anthropic's body; readable all the same
 		return one(requestBody, "messages", false)
-	case has("messages") && strings.HasPrefix(text(b, top["trajectory_format"]), "mini-swe-agent"):
+	case has("messages") && strings.HasPrefix(splice.Text(b, top["trajectory_format"]), "mini-swe-agent"):
 		return one(miniSWE, "messages", true)
-	case has("messages", "info") && fieldsOf(b, top["info"], "model_stats").start > 0:
+	case has("messages", "info") && splice.Get(b, top["info"], "model_stats").Start > 0:
 		return one(miniSWE, "messages", true)
 	case has("messages", "response") && (has("kwargs") || has("latency_sec")):
 		return one(openHands, "messages", false)
@@ -156,29 +135,24 @@ func objectLayout(b []byte, doc span) layout {
 		return one(tauBench, "traj", true)
 	case has("request"):
 		req := top["request"]
-		if b[req.start] == '{' {
-			if m := fieldsOf(b, req, "messages"); m.start > 0 {
+		if b[req.Start] == '{' {
+			if m := splice.Get(b, req, "messages"); m.Start > 0 {
 				l.container = requestLog
-				l.foreign = fieldsOf(b, req, "system").start > 0
-				l.lists = []listSpan{{span: m, doc: req, name: "request.messages"}}
+				l.foreign = splice.Get(b, req, "system").Start > 0
+				l.lists = []listSpan{{Span: m, doc: req, name: "request.messages"}}
 				return l
 			}
 		}
 	}
-	if !doc.whole {
+	if !doc.Whole {
 		// The head of a file whose messages come later.
 		t, ok := top["trajectory"]
-		l.mark = ok && bytes.Contains(t.of(b), []byte(`"observation"`))
-		if info, ok := top["info"]; ok && b[info.start] == '{' && fieldsOf(b, info, "model_stats").start > 0 {
+		l.mark = ok && bytes.Contains(t.Of(b), []byte(`"observation"`))
+		if info, ok := top["info"]; ok && b[info.Start] == '{' && splice.Get(b, info, "model_stats").Start > 0 {
 			l.mark = true
 		}
 	}
 	return l
-}
-
-func text(b []byte, v span) string {
-	s, _ := asString(v.of(b))
-	return s
 }
 
 // looked is how many messages are looked at.
@@ -195,8 +169,7 @@ type verdict struct {
 
 // Detect implements [wire.Codec].
 func (Codec) Detect(head []byte, whole bool) wire.Confidence {
-	head, _ = cutBOM(head)
-	i := space(head, 0)
+	i := splice.Begin(head)
 	if i >= len(head) {
 		return wire.No
 	}
@@ -216,11 +189,11 @@ func (Codec) Detect(head []byte, whole bool) wire.Confidence {
 	var v verdict
 	for k := range min(len(l.lists), 20) {
 		s := l.lists[k]
-		if s.start >= len(head) || head[s.start] != '[' {
+		if s.Kind(head) != '[' {
 			continue
 		}
 		n := 0
-		eachElement(head, s.start, func(e span) bool {
+		splice.Elements(head, s.Span, func(e splice.Span) bool {
 			v.look(head, e)
 			n++
 			return n < looked && !v.broken
@@ -246,24 +219,20 @@ func (v *verdict) confidence(mark bool) wire.Confidence {
 }
 
 // look judges one message.
-func (v *verdict) look(b []byte, e span) {
-	if b[e.start] != '{' {
-		v.broken = v.broken || v.messages == 0 && e.whole
+func (v *verdict) look(b []byte, e splice.Span) {
+	if b[e.Start] != '{' {
+		v.broken = v.broken || v.messages == 0 && e.Whole
 		return
 	}
-	o := make(map[string]span)
-	eachMember(b, e.start, func(key []byte, m span) bool {
-		o[unquote(key)] = m
-		return true
-	})
-	role := text(b, o["role"])
+	o := splice.Top(b, e)
+	role := splice.Text(b, o["role"])
 	_, content := o["content"]
 	calls, hasCalls := o["tool_calls"]
 	fn, hasFn := o["function_call"]
 	_, hasID := o["tool_call_id"]
 	_, hasIDs := o["tool_call_ids"]
 	_, parts := o["parts"]
-	if !e.whole && (role == "" || !content) {
+	if !e.Whole && (role == "" || !content) {
 		return
 	}
 	switch {
@@ -277,17 +246,17 @@ func (v *verdict) look(b []byte, e span) {
 	v.messages++
 	switch {
 	case role == "tool" && (hasID || hasIDs), role == "function",
-		hasCalls && b[calls.start] == '[', hasFn && b[fn.start] == '{':
+		hasCalls && b[calls.Start] == '[', hasFn && b[fn.Start] == '{':
 		v.strong = true
 	case role == "system", role == "developer":
 		v.system = true
 	}
-	if t := text(b, o["type"]); t != "" {
+	if t := splice.Text(b, o["type"]); t != "" {
 		v.foreign = true // items of Responses, and logs of other agents
 	}
-	if c := o["content"]; content && b[c.start] == '[' {
-		eachElement(b, c.start, func(p span) bool {
-			if b[p.start] == '{' && foreignPart(text(b, fieldsOf(b, p, "type"))) {
+	if c := o["content"]; content && b[c.Start] == '[' {
+		splice.Elements(b, c, func(p splice.Span) bool {
+			if b[p.Start] == '{' && foreignPart(splice.Text(b, splice.Get(b, p, "type"))) {
 				v.foreign = true
 			}
 			return true
@@ -308,15 +277,14 @@ func foreignPart(kind string) bool {
 func detectLines(head []byte, i int) wire.Confidence {
 	var v verdict
 	for n := 0; i < len(head) && n < looked; n++ {
-		end, whole := valueEnd(head, i)
-		e := span{i, end, whole}
+		e := splice.At(head, i)
 		if head[i] == '{' {
 			l := objectLayout(head, e)
 			if l.foreign {
 				return wire.No
 			}
-			if l.container == requestBody && l.lists[0].start < len(head) && head[l.lists[0].start] == '[' {
-				eachElement(head, l.lists[0].start, func(m span) bool { v.look(head, m); return true })
+			if l.container == requestBody && l.lists[0].Kind(head) == '[' {
+				splice.Elements(head, l.lists[0].Span, func(m splice.Span) bool { v.look(head, m); return true })
 			} else if l.container == lineMessages {
 				v.look(head, e)
 			} else if n == 0 {
@@ -328,7 +296,7 @@ func detectLines(head []byte, i int) wire.Confidence {
 		if v.broken {
 			return wire.No
 		}
-		i = space(head, end)
+		i = splice.Space(head, e.End)
 	}
 	return v.confidence(false)
 }

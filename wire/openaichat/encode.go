@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
 
 // shape is how the messages of one container differ from plain ones.
@@ -45,7 +46,7 @@ func original(m *session.Message) json.RawMessage {
 	if m.Origin == nil || m.Origin.Format != Format || m.Source.Kind == session.SourcePlugin || !json.Valid(m.Origin.Raw) {
 		return nil
 	}
-	if i := space(m.Origin.Raw, 0); m.Origin.Raw[i] != '{' {
+	if i := splice.Space(m.Origin.Raw, 0); m.Origin.Raw[i] != '{' {
 		return nil
 	}
 	return m.Origin.Raw
@@ -242,7 +243,7 @@ func placeholder(p session.Part) string {
 		return "[A picture stood here that this kind of conversation cannot hold.]"
 	case session.File:
 		if p.Name != "" {
-			return "[The file " + string(quote(clip(p.Name, 200))) + " stood here; this kind of conversation cannot hold it.]"
+			return "[The file " + string(quote(splice.Clip(p.Name, 200))) + " stood here; this kind of conversation cannot hold it.]"
 		}
 		return "[A file stood here that this kind of conversation cannot hold.]"
 	}

@@ -7,57 +7,77 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
 
 // Codec reads and writes the format. The zero value is ready.
 type Codec struct{}
 
-var _ wire.Codec = Codec{}
+var _ wire.Opener = Codec{}
 
 // Name implements [wire.Codec].
 func (Codec) Name() string { return Format }
 
 // Read implements [wire.Codec].
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
+	return wire.Hold(openFile(ctx, jsonl.Bytes(data), data))
+}
+
+// headSize is how much of a stored file tells whether it has one value a line.
+const headSize = 1 << 20
+
+// Open implements [wire.Opener]. A file that does not have a second line within
+// its first MB is read whole.
+func (c Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	text := jsonl.Stored(r, size)
+	var b bytes.Buffer
+	if err := text.CopyRange(ctx, &b, 0, min(size, headSize)); err != nil {
+		return nil, &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
+	}
+	if linewise(b.Bytes()) {
+		return openFile(ctx, text, nil)
+	}
+	if size > headSize {
+		if err := text.CopyRange(ctx, &b, headSize, size); err != nil {
+			return nil, &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
+		}
+	}
+	return c.Read(ctx, b.Bytes())
+}
+
+// openFile reads a file. data is nil when it is one of lines and stays where it is.
+func openFile(ctx context.Context, text *jsonl.File, data []byte) (*wire.File, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, &wire.Error{Format: Format, Detail: "reading was stopped", Err: err}
 	}
-	w := &writer{}
-	w.data, w.bom = cutBOM(data)
-	data = w.data
-	start := space(data, 0)
-	if start == len(data) {
-		return nil, fault(0, "the file is empty")
-	}
-	r := &reader{ctx: ctx, data: data, file: &wire.File{Format: Format}}
-	r.file.Writer, r.w = w, w
+	r := &reader{ctx: ctx, text: text, data: data, file: &wire.File{Format: Format}, w: &writer{text: text}}
+	r.file.Writer = r.w
+	start := splice.Begin(data)
 	var err error
-	if json.Valid(data) {
-		err = r.document(start)
-	} else if linewise(data) {
+	switch {
+	case data == nil && text.Size() > 0:
 		err = r.lines()
-	} else {
-		err = syntax(data, 0)
+	case start == len(data):
+		err = fault(0, "the file is empty")
+	case json.Valid(data[start:]):
+		err = r.document(start)
+	case linewise(data):
+		err = r.lines()
+	default:
+		err = syntax(data[start:], start)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r.file, nil
-}
-
-// cutBOM takes the byte order mark away that some editors put first.
-func cutBOM(data []byte) (rest, bom []byte) {
-	if mark := []byte("\xef\xbb\xbf"); bytes.HasPrefix(data, mark) {
-		return data[len(mark):], mark
-	}
-	return data, nil
 }
 
 func fault(off int, format string, args ...any) *wire.Error {
@@ -79,10 +99,12 @@ func syntax(data []byte, base int) *wire.Error {
 }
 
 type reader struct {
-	ctx  context.Context
-	data []byte
-	file *wire.File
-	w    *writer
+	ctx    context.Context
+	text   *jsonl.File
+	data   []byte // of a document
+	file   *wire.File
+	w      *writer
+	bodies bodyCache
 }
 
 // document reads one JSON document.
@@ -90,15 +112,14 @@ func (r *reader) document(start int) error {
 	l := layoutOf(r.data, start)
 	if l.container == lineMessages { // one message, on one line or more
 		b := &builder{r: r, c: &wire.Conversation{}, container: lineMessages}
-		end, _ := valueEnd(r.data, start)
-		if err := b.add(span{start, end, true}, "the message", 0); err != nil {
+		if err := b.addSpan(splice.At(r.data, start), "the message"); err != nil {
 			return err
 		}
 		if b.messages == 0 {
 			return fault(start, "the file has no messages")
 		}
 		r.file.Container = lineMessages
-		r.finish(b, 0, len(r.data), true)
+		r.finish(b, 0, int64(len(r.data)), true)
 		return nil
 	}
 	if l.lists == nil {
@@ -115,15 +136,15 @@ func (r *reader) document(start int) error {
 
 // list reads one array of messages into a conversation.
 func (r *reader) list(s listSpan, l layout) error {
-	if r.data[s.start] != '[' {
-		return fault(s.start, "%s is %s; expected a list of messages", s.name, typeName(r.data[s.start:]))
+	if s.Kind(r.data) != '[' {
+		return fault(s.Start, "%s is %s; expected a list of messages", s.name, splice.TypeName(r.data[s.Start:]))
 	}
 	c := &wire.Conversation{Title: s.title}
 	b := &builder{r: r, c: c, container: l.container}
 	var err error
 	i := 0
-	eachElement(r.data, s.start, func(v span) bool {
-		err = b.add(v, fmt.Sprintf("%s[%d]", s.name, i), 0)
+	splice.Elements(r.data, s.Span, func(v splice.Span) bool {
+		err = b.addSpan(v, fmt.Sprintf("%s[%d]", s.name, i))
 		i++
 		return err == nil
 	})
@@ -131,19 +152,23 @@ func (r *reader) list(s listSpan, l layout) error {
 		return err
 	}
 	if b.messages == 0 {
-		return fault(s.start, "%s has no messages", cmp.Or(s.name, "the array"))
+		return fault(s.Start, "%s has no messages", cmp.Or(s.name, "the array"))
 	}
 	envelopeOf(&c.Envelope, r.data, l.container, s)
-	r.finish(b, s.start+1, s.end-1, false)
+	r.finish(b, int64(s.Start+1), int64(s.End-1), false)
 	return nil
 }
 
-func (r *reader) finish(b *builder, start, end int, lines bool) {
+func (r *reader) finish(b *builder, start, end int64, lines bool) {
+	if lines {
+		text, refs := r.text, b.live()
+		b.c.Leave(len(refs), func(i int) (wire.Entry, error) { return entryOf(text, refs[i]) })
+	}
 	r.file.Conversations = append(r.file.Conversations, b.c)
-	r.w.lists = append(r.w.lists, list{start: start, end: end, lines: lines, records: b.records, shape: b.shape(), entries: len(b.c.Entries)})
+	r.w.lists = append(r.w.lists, list{start: start, end: end, lines: lines, records: b.records, shape: b.shape(), entries: b.c.Len()})
 	for _, role := range slices.Sorted(maps.Keys(b.others)) {
 		n := b.others[role]
-		r.file.Notes = append(r.file.Notes, fmt.Sprintf("%d record(s) with the role %s are not part of the conversation and stay in the file", n, quote(clip(role, 40))))
+		r.file.Notes = append(r.file.Notes, fmt.Sprintf("%d record(s) with the role %s are not part of the conversation and stay in the file", n, quote(splice.Clip(role, 40))))
 	}
 }
 
@@ -154,6 +179,7 @@ type builder struct {
 	container string
 	records   []record
 	messages  int
+	entries   int
 	others    map[string]int
 	started   bool // a message that is not leading was seen
 	replied   bool // an assistant message was seen
@@ -169,29 +195,34 @@ func (b *builder) shape() shape {
 	return shape{lists: b.lists > 0 && b.strings == 0, sweAgent: b.sweAgent, agent: b.agent, names: b.tools > 0 && b.named == b.tools}
 }
 
-// add reads one record; line is 0 when there are none.
-func (b *builder) add(v span, where string, line int) error {
-	if len(b.records)%256 == 0 {
+// addSpan reads one record of a document.
+func (b *builder) addSpan(v splice.Span, where string) error {
+	return b.add(jsonl.At(v.Start, v.End-v.Start), v.Of(b.r.data), where, 0)
+}
+
+// add reads one record; line is 0 when there are none. The messages of lines are
+// not kept: see entryOf.
+func (b *builder) add(ref jsonl.Ref, raw json.RawMessage, where string, line int) error {
+	if len(b.records)%256 == 0 && b.r.ctx != nil {
 		if err := context.Cause(b.r.ctx); err != nil {
 			return &wire.Error{Format: Format, Detail: "reading was stopped", Err: err}
 		}
 	}
-	raw := v.of(b.r.data)
 	at := func(detail string) error {
-		e := fault(v.start, "%s: %s", where, detail)
+		e := fault(int(ref.Offset()), "%s: %s", where, detail)
 		e.Line = line
 		return e
 	}
 	o, ok := parseObject(raw)
 	if !ok {
-		return at("it is " + typeName(raw) + "; expected a message object")
+		return at("it is " + splice.TypeName(raw) + "; expected a message object")
 	}
 	if role, ok := o.str("role"); ok && !conversational(role) {
 		if b.others == nil {
 			b.others = make(map[string]int)
 		}
 		b.others[role]++
-		b.records = append(b.records, record{span: v, entry: -1})
+		b.records = append(b.records, record{Ref: ref, entry: -1})
 		return nil
 	}
 	m, err := decode(o, raw)
@@ -201,15 +232,44 @@ func (b *builder) add(v span, where string, line int) error {
 	b.messages++
 	b.look(o, &m)
 	if !b.started && (m.Role == session.RoleSystem || m.Role == session.RoleDeveloper) {
-		b.c.Envelope.System = append(b.c.Envelope.System, m)
-		b.records = append(b.records, record{span: v, entry: -1})
+		b.c.Envelope.System = append(b.c.Envelope.System, *m.Clone())
+		b.records = append(b.records, record{Ref: ref, entry: -1})
 		return nil
 	}
 	b.started = true
-	b.records = append(b.records, record{span: v, entry: len(b.c.Entries)})
+	b.records = append(b.records, record{Ref: ref, entry: int32(b.entries)})
+	b.entries++
+	if line > 0 {
+		return nil
+	}
 	b.c.Entries = append(b.c.Entries, wire.Entry{Message: m})
 	b.enrich(o, &b.c.Entries[len(b.c.Entries)-1])
 	return nil
+}
+
+// live returns where the messages of the conversation stand.
+func (b *builder) live() []jsonl.Ref {
+	refs := make([]jsonl.Ref, 0, b.entries)
+	for _, r := range b.records {
+		if r.entry >= 0 {
+			refs = append(refs, r.Ref)
+		}
+	}
+	return refs
+}
+
+// entryOf reads a message that stands on a line.
+func entryOf(text *jsonl.File, ref jsonl.Ref) (wire.Entry, error) {
+	raw, err := text.Load(ref)
+	if err == nil {
+		var m session.Message
+		if o, ok := parseObject(raw); ok {
+			if m, err = decode(o, raw); err == nil {
+				return wire.Entry{Message: m}, nil
+			}
+		}
+	}
+	return wire.Entry{}, &wire.Error{Format: Format, Offset: ref.Offset(), Detail: "the message could not be read again", Err: err}
 }
 
 // look learns the shape of the container's messages.
@@ -297,7 +357,7 @@ func (u *usageJSON) usage(model string) *session.Usage {
 
 // envelopeOf fills in what stands beside the messages.
 func envelopeOf(e *session.Envelope, data []byte, container string, s listSpan) {
-	doc, ok := parseObject(s.doc.of(data))
+	doc, ok := parseObject(s.doc.Of(data))
 	if !ok {
 		return
 	}
@@ -362,15 +422,4 @@ func tools(v json.RawMessage) []session.Tool {
 		out = append(out, t)
 	}
 	return out
-}
-
-// clip shortens s to n bytes, at a rune.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return strings.ToValidUTF8(s[:n], "\uFFFD") + "…"
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/agentcompact/agentcompact/wire/internal/splice"
 	"github.com/agentcompact/agentcompact/wire/internal/turns"
 )
 
@@ -112,12 +113,12 @@ func (c *checker) body(body []byte) {
 	}
 	o, ok := parseObject(body)
 	if !ok {
-		c.bad(Shape, "", "the body is %s; expected an object", typeName(body[space(body, 0):]))
+		c.bad(Shape, "", "the body is %s; expected an object", splice.TypeName(body[splice.Space(body, 0):]))
 		return
 	}
 	list, ok := elements(o.get("messages"))
 	if !ok {
-		c.bad(Shape, "", "messages is %s; expected a list", typeName(o.get("messages")))
+		c.bad(Shape, "", "messages is %s; expected a list", splice.TypeName(o.get("messages")))
 		return
 	}
 	if v := o.get("model"); v != nil {
@@ -189,7 +190,7 @@ func (c *checker) message(raw json.RawMessage) string {
 	o, ok := parseObject(raw)
 	if !ok {
 		c.close()
-		c.bad(Shape, "", "the message is %s; expected an object", typeName(raw))
+		c.bad(Shape, "", "the message is %s; expected an object", splice.TypeName(raw))
 		return ""
 	}
 	role, ok := o.str("role")
@@ -197,7 +198,7 @@ func (c *checker) message(raw json.RawMessage) string {
 		c.close()
 	}
 	if !ok {
-		c.bad(Shape, "", "the role is %s; expected a string", typeName(o.get("role")))
+		c.bad(Shape, "", "the role is %s; expected a string", splice.TypeName(o.get("role")))
 		return ""
 	}
 	if v := o.get("name"); v != nil {
@@ -224,7 +225,7 @@ func (c *checker) message(raw json.RawMessage) string {
 	case "tool":
 		c.result(o)
 	default:
-		c.bad(Shape, "", "unknown role %q", clip(role, 40))
+		c.bad(Shape, "", "unknown role %q", splice.Clip(role, 40))
 	}
 	return role
 }
@@ -247,7 +248,7 @@ func (c *checker) content(role string, o object) bool {
 	}
 	list, ok := elements(v)
 	if !ok {
-		c.bad(Shape, "", "the content is %s; expected a string, null or a list of parts", typeName(v))
+		c.bad(Shape, "", "the content is %s; expected a string, null or a list of parts", splice.TypeName(v))
 		return false
 	}
 	for i, p := range list {
@@ -286,7 +287,7 @@ func (c *checker) calls(v json.RawMessage) bool {
 	for i, raw := range list {
 		o, ok := parseObject(raw)
 		if !ok {
-			c.bad(Shape, "", "call %d is %s; expected an object", i, typeName(raw))
+			c.bad(Shape, "", "call %d is %s; expected an object", i, splice.TypeName(raw))
 			continue
 		}
 		id, ok := o.str("id")
@@ -316,7 +317,7 @@ func (c *checker) callBody(o object, id string) {
 	case "custom":
 		arg = "input"
 	default:
-		c.bad(Shape, id, "the type of the call is %s; expected function or custom", typeName(o.get("type")))
+		c.bad(Shape, id, "the type of the call is %s; expected function or custom", splice.TypeName(o.get("type")))
 		return
 	}
 	f, ok := parseObject(o.get(kind))
@@ -327,10 +328,10 @@ func (c *checker) callBody(o object, id string) {
 	if s, ok := f.str("name"); !ok || s == "" {
 		c.bad(Shape, id, "the call has no name")
 	} else if !takenName(s) {
-		c.bad(Names, id, "the name %q of a tool is none that the provider takes", clip(s, 40))
+		c.bad(Names, id, "the name %q of a tool is none that the provider takes", splice.Clip(s, 40))
 	}
 	if _, ok := f.str(arg); !ok {
-		c.bad(Shape, id, "%s is %s; expected a string", arg, typeName(f.get(arg)))
+		c.bad(Shape, id, "%s is %s; expected a string", arg, splice.TypeName(f.get(arg)))
 	}
 }
 
@@ -356,7 +357,7 @@ func (c *checker) tools(v json.RawMessage) {
 	}
 	list, ok := elements(v)
 	if !ok {
-		c.bad(Shape, "", "tools is %s; expected a list", typeName(v))
+		c.bad(Shape, "", "tools is %s; expected a list", splice.TypeName(v))
 		return
 	}
 	if len(list) == 0 {
@@ -371,7 +372,7 @@ func (c *checker) tools(v json.RawMessage) {
 		case !ok || name == "":
 			c.bad(Shape, "", "tool %d has no type or no name", i)
 		case !takenName(name):
-			c.bad(Names, "", "the name %q of tool %d is none that the provider takes", clip(name, 40), i)
+			c.bad(Names, "", "the name %q of tool %d is none that the provider takes", splice.Clip(name, 40), i)
 		case !turns.Unique(used, name):
 			c.bad(Names, "", "two tools have the name %q", name)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/toolpairing"
+	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
 
 // What the builder says in its own words. Each text is in brackets, so that the
@@ -32,7 +33,7 @@ func quoted(kind toolpairing.Kind, r session.ToolResult, limit int) (string, int
 		what = "whose call has a result already"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[Result of a tool %s, quoted as data (call id %s):]", what, quote(clip(r.CallID, 80)))
+	fmt.Fprintf(&b, "[Result of a tool %s, quoted as data (call id %s):]", what, quote(splice.Clip(r.CallID, 80)))
 	text := strings.ToValidUTF8(session.TextOf(r.Parts), "\uFFFD")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	omitted := 0

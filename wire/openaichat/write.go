@@ -8,29 +8,32 @@ import (
 	"io"
 
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
 
 // record is one element of a list of messages, or one value of a line.
 type record struct {
-	span
+	jsonl.Ref
 	// entry is the index of the entry; -1 for the envelope's and for records
 	// that are no messages.
-	entry int
+	entry int32
 }
 
-// list is one conversation in the file: data[start:end] holds its records and
-// what stands between them.
+// list is one conversation in the file: from start to end stand its records and
+// what is between them.
 type list struct {
-	start, end int
+	start, end int64
 	lines      bool
 	records    []record
 	entries    int
 	shape      shape
+	// body is set for a request body on a line, which has the list.
+	body *body
 }
 
 type writer struct {
-	bom   []byte // stands before data
-	data  []byte
+	text  *jsonl.File
 	lists []list
 }
 
@@ -42,38 +45,71 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 	if conversation < 0 || conversation >= len(w.lists) {
 		return fmt.Errorf("write %s: there is no conversation %d in a file of %d", Format, conversation, len(w.lists))
 	}
-	if items == nil {
-		if len(w.bom) > 0 {
-			if _, err := out.Write(w.bom); err != nil {
-				return err
-			}
-		}
-		_, err := out.Write(w.data)
-		return err
+	var err error
+	switch l := &w.lists[conversation]; {
+	case items == nil:
+		err = w.text.Copy(ctx, out)
+	case l.body != nil:
+		err = w.writeBody(ctx, out, l.body, items)
+	default:
+		err = w.splice(ctx, out, l, items)
 	}
-	l := &w.lists[conversation]
-	body, err := w.splice(l, items)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", Format, err)
-	}
-	for _, b := range [][]byte{w.bom, w.data[:l.start], body, w.data[l.end:]} {
-		if _, err := out.Write(b); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-// splice returns what stands between the brackets of the list.
-func (w *writer) splice(l *list, items []wire.Item) ([]byte, error) {
+// writeBody writes the file with another request body on its line.
+func (w *writer) writeBody(ctx context.Context, out io.Writer, b *body, items []wire.Item) error {
+	in, err := b.reread(&reader{})
+	if err != nil {
+		return err
+	}
+	var line bytes.Buffer
+	in.w.text = in.text
+	if err := in.w.splice(ctx, &line, &in.w.lists[0], items); err != nil {
+		return err
+	}
+	if err := w.text.Check(ctx); err != nil {
+		return err
+	}
+	if err := w.text.CopyRange(ctx, out, 0, b.ref.Offset()); err != nil {
+		return err
+	}
+	if _, err := out.Write(line.Bytes()); err != nil {
+		return err
+	}
+	return w.text.CopyRange(ctx, out, b.ref.End(), w.text.Size())
+}
+
+// splice writes the file with the surface in the place of the list.
+func (w *writer) splice(ctx context.Context, out io.Writer, l *list, items []wire.Item) error {
 	place := make([]int, l.entries) // entry to record
 	for i, r := range l.records {
 		if r.entry >= 0 {
 			place[r.entry] = i
 		}
 	}
-	p := newPrinter(w.data, l)
-	done := make([]bool, len(l.records))
+	done := make([]bool, l.entries)
+	for _, it := range items {
+		switch {
+		case it.Entry < -1 || it.Entry >= l.entries || it.Entry == -1 && it.Message == nil:
+			return fmt.Errorf("item with entry %d in a conversation of %d", it.Entry, l.entries)
+		case it.Entry >= 0 && done[it.Entry]:
+			return fmt.Errorf("entry %d stands twice in the surface", it.Entry)
+		case it.Entry >= 0:
+			done[it.Entry] = true
+		}
+	}
+	if err := w.text.Check(ctx); err != nil {
+		return err
+	}
+	p, err := newPrinter(ctx, w.text, l, out)
+	if err != nil {
+		return err
+	}
+	p.copy(0, l.start)
 	next := 0 // records before it that are no entries are written
 	others := func(until int) {
 		for ; next < until; next++ {
@@ -89,15 +125,8 @@ func (w *writer) splice(l *list, items []wire.Item) ([]byte, error) {
 	}
 	others(first)
 	for _, it := range items {
-		if it.Entry < -1 || it.Entry >= l.entries || it.Entry == -1 && it.Message == nil {
-			return nil, fmt.Errorf("item with entry %d in a conversation of %d", it.Entry, l.entries)
-		}
 		if it.Entry >= 0 {
 			i := place[it.Entry]
-			if done[i] {
-				return nil, fmt.Errorf("entry %d stands twice in the surface", it.Entry)
-			}
-			done[i] = true
 			others(i)
 			if it.Message == nil {
 				p.record(i)
@@ -113,79 +142,126 @@ func (w *writer) splice(l *list, items []wire.Item) ([]byte, error) {
 		p.insert(rawObjects(encode(it.Message, l.shape)))
 	}
 	others(len(l.records))
-	return p.finish(), nil
+	p.finish()
+	p.copy(l.end, w.text.Size())
+	p.flush()
+	return p.err
 }
 
 // printer writes records with the space that the file has between them.
 type printer struct {
-	data   []byte
+	ctx    context.Context
+	text   *jsonl.File
+	out    io.Writer
+	err    error
+	from   int64 // what stands from here to until is to be copied
+	until  int64
 	l      *list
-	buf    bytes.Buffer
 	last   int // the record written last; -1 at the start, -2 after a new one
 	sep    []byte
 	prefix string // of a new record's lines
 	unit   string // one step of indentation; empty when records are on one line
 }
 
-func newPrinter(data []byte, l *list) *printer {
-	p := &printer{data: data, l: l, last: -1}
-	p.sep = []byte{','}
+func newPrinter(ctx context.Context, text *jsonl.File, l *list, out io.Writer) (*printer, error) {
+	p := &printer{ctx: ctx, text: text, out: out, l: l, last: -1, sep: []byte{','}}
 	if l.lines {
 		p.sep = []byte{'\n'}
-		if bytes.Contains(data, []byte("\r\n")) {
-			p.sep = []byte("\r\n")
+		if len(l.records) > 1 {
+			between, err := p.read(p.gap(1))
+			if err == nil && bytes.Contains(between, []byte("\r\n")) {
+				p.sep = []byte("\r\n")
+			}
+			return p, err
 		}
-		return p
+		return p, nil
 	}
 	if len(l.records) == 0 {
-		return p
+		return p, nil
 	}
+	var err error
 	if len(l.records) > 1 {
-		p.sep = p.gap(1)
+		p.sep, err = p.read(p.gap(1))
 	} else {
-		p.sep = append(p.sep, p.gap(0)...)
+		var lead []byte
+		lead, err = p.read(p.gap(0))
+		p.sep = append(p.sep, lead...)
 	}
-	one := l.records[0].of(data)
+	if err != nil {
+		return nil, err
+	}
+	one, err := text.Load(l.records[0].Ref)
+	if err != nil {
+		return nil, err
+	}
 	nl := bytes.IndexByte(one, '\n')
 	k := bytes.LastIndexByte(p.sep, '\n')
 	if nl < 0 || k < 0 {
-		return p
+		return p, nil
 	}
 	p.prefix = string(p.sep[k+1:])
-	inner := string(one[nl+1 : space(one, nl)])
+	inner := string(one[nl+1 : splice.Space(one, nl)])
 	if len(inner) > len(p.prefix) {
 		p.unit = inner[len(p.prefix):]
 	}
-	return p
+	return p, nil
 }
 
-// gap returns what stands before the i-th record.
-func (p *printer) gap(i int) []byte {
-	from := p.l.start
+// gap returns where what stands before the i-th record stands.
+func (p *printer) gap(i int) (from, to int64) {
+	from, to = p.l.start, p.l.end
 	if i > 0 {
-		from = p.l.records[i-1].end
+		from = p.l.records[i-1].End()
 	}
-	to := p.l.end
 	if i < len(p.l.records) {
-		to = p.l.records[i].start
+		to = p.l.records[i].Offset()
 	}
-	return p.data[from:to]
+	return from, to
+}
+
+func (p *printer) read(from, to int64) ([]byte, error) {
+	var b bytes.Buffer
+	err := p.text.CopyRange(p.ctx, &b, from, to)
+	return b.Bytes(), err
+}
+
+// copy writes what the file has from from to to, neighbors in one go.
+func (p *printer) copy(from, to int64) {
+	if from != p.until {
+		p.flush()
+		p.from = from
+	}
+	p.until = to
+}
+
+func (p *printer) flush() {
+	if p.err == nil && p.from < p.until {
+		p.err = p.text.CopyRange(p.ctx, p.out, p.from, p.until)
+	}
+	p.from = p.until
+}
+
+func (p *printer) write(b []byte) {
+	p.flush()
+	if p.err == nil {
+		_, p.err = p.out.Write(b)
+	}
 }
 
 func (p *printer) between(i int) {
 	switch {
 	case p.last == -1:
-		p.buf.Write(p.gap(0))
+		p.copy(p.gap(0))
 	case i > 0 && p.last == i-1:
-		p.buf.Write(p.gap(i))
+		p.copy(p.gap(i))
 	default:
-		p.buf.Write(p.sep)
+		p.write(p.sep)
 	}
 }
 
 func (p *printer) record(i int) {
 	p.between(i)
-	p.buf.Write(p.l.records[i].of(p.data))
+	p.copy(p.l.records[i].Offset(), p.l.records[i].End())
 	p.last = i
 }
 
@@ -193,19 +269,21 @@ func (p *printer) insert(list []json.RawMessage) {
 	for _, raw := range list {
 		p.between(-1)
 		if p.unit == "" {
-			raw = appendCompact(nil, raw)
-			p.buf.Write(raw)
-		} else if err := json.Indent(&p.buf, raw, p.prefix, p.unit); err != nil {
-			p.buf.WriteString("null")
+			p.write(appendCompact(nil, raw))
+		} else {
+			var b bytes.Buffer
+			if err := json.Indent(&b, raw, p.prefix, p.unit); err != nil {
+				b.WriteString("null")
+			}
+			p.write(b.Bytes())
 		}
 		p.last = -2
 	}
 }
 
-func (p *printer) finish() []byte {
+func (p *printer) finish() {
 	if p.last == -1 && len(p.l.records) > 0 {
-		return nil
+		return
 	}
-	p.buf.Write(p.gap(len(p.l.records)))
-	return p.buf.Bytes()
+	p.copy(p.gap(len(p.l.records)))
 }

@@ -7,7 +7,9 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -36,6 +38,76 @@ type source struct {
 	Data      string `json:"data"`
 	URL       string `json:"url"`
 	FileID    string `json:"file_id"`
+}
+
+// Outline says what a block is, without its content.
+type Outline struct {
+	// Type is the type of the block; "invalid" for one that cannot be decoded.
+	Type string
+	// ID is that of a call, or of the call that a result answers.
+	ID string
+}
+
+// outline is a block with fields that are checked like those of block but not
+// kept.
+type outline struct {
+	Type      string `json:"type"`
+	Text      text   `json:"text"`
+	Thinking  text   `json:"thinking"`
+	Signature text   `json:"signature"`
+	Data      text   `json:"data"`
+	ID        string `json:"id"`
+	Name      text   `json:"name"`
+	ToolUseID string `json:"tool_use_id"`
+	IsError   bool   `json:"is_error"`
+	Title     text   `json:"title"`
+	Source    *struct {
+		Type      text `json:"type"`
+		MediaType text `json:"media_type"`
+		Data      text `json:"data"`
+		URL       text `json:"url"`
+		FileID    text `json:"file_id"`
+	} `json:"source"`
+}
+
+// text is a string that is not kept.
+type text struct{}
+
+func (*text) UnmarshalJSON(b []byte) error {
+	if b[0] != '"' && b[0] != 'n' {
+		return errNoString
+	}
+	return nil
+}
+
+var errNoString = errors.New("not a string")
+
+// Outlines returns what [Parts] would make parts of, and false where that is
+// false. A text is one block without a type, or none when it is empty.
+func Outlines(content json.RawMessage) ([]Outline, bool) {
+	if rawjson.Kind(content) == '"' {
+		if len(bytes.TrimSpace(content)) == len(`""`) {
+			return nil, true
+		}
+		return []Outline{{}}, true
+	}
+	list, ok := rawjson.Elements(content)
+	if !ok {
+		return nil, false
+	}
+	out := make([]Outline, len(list))
+	for i, raw := range list {
+		var b outline
+		if err := json.Unmarshal(raw, &b); err != nil || rawjson.Kind(raw) != '{' {
+			out[i].Type = "invalid"
+			continue
+		}
+		out[i] = Outline{Type: b.Type, ID: b.ID}
+		if b.Type == "tool_result" {
+			out[i].ID = b.ToolUseID
+		}
+	}
+	return out, true
 }
 
 // Parts decodes the content of a message: a string or a list of blocks. It is

@@ -37,8 +37,8 @@ const space = " \t\r\n"
 
 var bom = []byte("\xef\xbb\xbf")
 
-// Values iterates over the values of a file in order. Blank lines are passed
-// over. After a value that is no JSON the next line is tried.
+// Values iterates over the values of a file in memory in order. Blank lines are
+// passed over. After a value that is no JSON the next line is tried.
 func Values(data []byte) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		end := len(bytes.TrimRight(data, space))
@@ -53,7 +53,7 @@ func Values(data []byte) iter.Seq[Value] {
 			} else {
 				next += off
 			}
-			if !values(data[:next], off, line, end, yield) {
+			if !values(data[off:next], off, line, end, yield) {
 				return
 			}
 			off = next + 1
@@ -61,27 +61,29 @@ func Values(data []byte) iter.Seq[Value] {
 	}
 }
 
-// values yields what stands in data from off on, which is the rest of one line.
-func values(data []byte, off, line, end int, yield func(Value) bool) bool {
+// values yields what stands in a line, or the rest of one, that begins at base
+// in a file whose last value ends at end.
+func values(text []byte, base, line, end int, yield func(Value) bool) bool {
 	emit := func(start, stop int, err error) bool {
-		return yield(Value{Line: line, Offset: start, Raw: data[start:stop:stop], Err: err, Last: stop >= end})
+		return yield(Value{Line: line, Offset: base + start, Raw: text[start:stop:stop], Err: err, Last: base+stop >= end})
 	}
-	stop := off + len(bytes.TrimRight(data[off:], space))
-	off = stop - len(bytes.TrimLeft(data[off:stop], space))
+	stop := len(bytes.TrimRight(text, space))
+	off := stop - len(bytes.TrimLeft(text[:stop], space))
 	if off == stop {
 		return true
 	}
-	if json.Valid(data[off:stop]) {
+	if json.Valid(text[off:stop]) {
 		return emit(off, stop, nil)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data[off:stop]))
+	dec := json.NewDecoder(bytes.NewReader(text[off:stop]))
+	start := off
 	for n := off; ; {
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			n = stop - len(bytes.TrimLeft(data[n:stop], space))
+			n = stop - len(bytes.TrimLeft(text[n:stop], space))
 			return n == stop || emit(n, stop, err)
 		}
-		n = off + int(dec.InputOffset())
+		n = start + int(dec.InputOffset())
 		if !emit(n-len(raw), n, nil) {
 			return false
 		}
