@@ -150,6 +150,9 @@ func (ev *evidence) composite(dec *json.Decoder, open json.Delim, key string, de
 		case k == "baseresp" && ev.shape == "":
 			ev.shape = "minimax"
 		}
+		if key == "incompletedetails" && k == "reason" {
+			k = "finishreason" // OpenAI Responses
+		}
 		if choiceKeys[k] {
 			ev.quiet++
 		}

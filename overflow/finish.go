@@ -18,8 +18,8 @@ type Usage struct {
 // It is an overflow where the reason says that the window was hit
 // (model_context_window_exceeded and its like in other APIs), and where the
 // usage shows it although the reason does not: more input than the window has,
-// or a reply cut at its limit with no token in it while the input fills the
-// window.
+// or a reply that was cut when input and reply together had filled the window to
+// its last hundredth.
 //
 // A reply cut at its own limit (length, max_tokens, max_output_tokens) is no
 // overflow: KindReply, ClassNone. A reply stopped by a content filter is
@@ -31,7 +31,7 @@ func ClassifyFinish(reason string, usage Usage) Result {
 	}
 	full := usage.Window > 0 && usage.Input > usage.Window
 	cut := code == "length" || strings.HasPrefix(code, "max") && strings.Contains(code, "token")
-	if cut && usage.Window > 0 && usage.Output == 0 && usage.Input >= usage.Window-usage.Window/100 {
+	if cut && usage.Window > 0 && usage.Input+usage.Output >= usage.Window-usage.Window/100 {
 		full = true
 	}
 	switch {

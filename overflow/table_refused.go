@@ -29,7 +29,7 @@ var rowsRefused = []*row{
 		code:  `^(?:insufficient(?:quota|balance|credits?|funds)|(?:exceeded)?(?:current)?quotaexceeded|exceededcurrentquota|billing|creditbalance|paymentrequired|arrearage|accountdeactivated|outofcredits|usagelimitreached)`,
 		class: ClassQuota, source: "https://github.com/MoonshotAI/Kimi-K2/issues/5"},
 	{name: "quota.text", stage: stageQuota,
-		text:  `\bcurrent quota\b|\binsufficient[ _](?:quota|balance|credits?|funds)\b|\bcredit balance\b|\bmore credits\b|\bcan only afford\b|/settings/(?:credits|keys)\b|\bbilling\b|\bpayment required\b|\b(?:monthly|daily|weekly|usage|spend(?:ing)?) (?:usage |token |spend(?:ing)? )?(?:limit|quota|cap)\b|\bremaining (?:budget|balance|credits?|quota|allowance)\b|余额不足|欠费`,
+		text:  `\bcurrent quota\b|\binsufficient[ _](?:quota|balance|credits?|funds)\b|\bcredit balance\b|\bmore credits\b|\bcan only afford\b|/settings/(?:credits|keys)\b|\bbilling\b|\bpayment required\b|\b(?:monthly|daily|weekly|usage|spend(?:ing)?) (?:(?:usage|input|output|prompt|tokens?|requests?|spend(?:ing)?) ){0,3}(?:limit|quota|cap)\b|\btokens? quota\b|\btokens? (?:for )?(?:today|this (?:day|week|month))\b|\bremaining (?:budget|balance|credits?|quota|allowance)\b|余额不足|欠费`,
 		class: ClassQuota, source: "https://github.com/continuedev/continue/issues/11227",
 		note: "OpenRouter, 402: 'Prompt tokens limit exceeded: N > M. To increase, visit ...'"},
 

@@ -67,6 +67,7 @@ var examples = map[string]example{
 	"text.room-left":            {"max_seq_len (2048) - splited_prompt_len (2053)", "max_seq_len (2048)"},
 	"text.window-sum":           {"'max_tokens' is too large: 5. The maximum context length is 8 tokens and your request has 4 input tokens", "max_tokens is too large: 5"},
 	"text.chinese":              {"输入内容超过模型的最大上下文长度", "图片超过大小"},
+	"text.exceeds-tokens":       {"The total length of input and output exceeds 8192 tokens", "requests above 10 per user"},
 	"text.tokens-compare":       {"total tokens in request (205000) > max (200000)", "max_tokens: 200000 > 64000, the most of output tokens for the request"},
 	"text.japanese":             {"入力トークン数がモデルの最大コンテキスト長を超えています", "画像の入力サイズが上限を超えています"},
 	"text.korean":               {"입력이 모델의 최대 컨텍스트 길이를 초과했습니다", "분당 토큰 한도를 초과했습니다"},

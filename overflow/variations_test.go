@@ -1,6 +1,8 @@
 package overflow
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -158,5 +160,13 @@ func checkVariations(t *testing.T, list []variation) {
 		}
 		assert.Equal(t, c.lim, r.Limit, "limit of %s", c.s)
 		assert.Equal(t, c.act, r.Actual, "actual of %s", c.s)
+		limited := ClassifyResponse(429, []byte(c.s))
+		assert.False(t, limited.Overflow, "under 429: %s", c.s)
+		if c.st >= 200 && c.st < 300 || c.st == 402 || c.st == 429 {
+			continue // the status decides
+		}
+		// The same as the text of an error, wrapped and joined.
+		text := Classify(fmt.Errorf("call: %w", errors.Join(errors.New("closed"), errors.New(c.s))))
+		assert.Equal(t, c.ov, text.Overflow, "as text: %s: rule %q", c.s, text.Rule)
 	}
 }
