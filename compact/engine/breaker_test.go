@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,5 +95,62 @@ func TestBreaker(t *testing.T) {
 		require.NotNil(t, r, "half open: one attempt is let through")
 		h := compact.HistoryOf(s)
 		assert.Zero(t, h.Failures())
+	})
+}
+
+// What bounds attempts is in the log: a process that is started anew at every step
+// makes no more of them, and an open breaker lets one attempt through when it has
+// cooled down, which shuts it or opens it for longer.
+func TestBreakerAcrossRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := session.NewMemoryStore()
+		calls, down := 0, true
+		// step is a process of its own; it reports whether something was committed.
+		step := func() (compact.Code, bool) {
+			copied := session.NewMemoryStore()
+			require.NoError(t, copied.Append(t.Context(), 0, store.Events()))
+			store = copied
+			s := open(t, store)
+			e := newEngine(t, &stub{collect: func(context.Context, int, *summarize.Request) (string, error) {
+				if calls++; down {
+					return "", &summarize.Failure{Class: summarize.Auth}
+				}
+				return "Short.", nil
+			}}, nil)
+			talk(t, s, 1)
+			o, err := e.Consider(t.Context(), compact.Agent{Session: s}, compact.Pressure)
+			var ce *compact.Error
+			if errors.As(err, &ce) {
+				return ce.Code, false
+			}
+			require.NoError(t, err)
+			return o.Code, o.Result != nil
+		}
+		for range 26 {
+			talk(t, open(t, store), 1)
+		}
+		for range 100 {
+			_, _ = step()
+			time.Sleep(time.Second)
+		}
+		assert.LessOrEqual(t, calls, 5)
+		for range 3 { // until the breaker is open for long
+			time.Sleep(10 * time.Minute)
+			before := calls
+			code, _ := step()
+			assert.Equal(t, compact.SummaryFailed, code, "half open: one attempt")
+			assert.Equal(t, before+1, calls)
+			code, _ = step()
+			assert.Equal(t, compact.BreakerOpen, code, "and open again")
+			assert.Equal(t, before+1, calls)
+		}
+		down = false
+		code, _ := step()
+		assert.Equal(t, compact.BreakerOpen, code, "nobody knows that it has recovered")
+		time.Sleep(32 * time.Minute) // one cool-down, the longest
+		_, committed := step()
+		assert.True(t, committed)
+		code, _ = step()
+		assert.Equal(t, compact.BelowThreshold, code)
 	})
 }

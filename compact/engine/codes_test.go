@@ -151,3 +151,88 @@ func TestErrorsAfterPruningSayWritten(t *testing.T) {
 	require.ErrorAs(t, err, &ce)
 	assert.True(t, ce.Written)
 }
+
+// What is said first, when several things are wrong at once, does not depend on
+// the path: the caller has gone, what was asked for cannot be done, somebody else
+// is at it.
+func TestPrecedence(t *testing.T) {
+	now := func(opts *compact.NowOptions) func(context.Context, *rig) error {
+		return func(ctx context.Context, r *rig) error { _, err := r.e.CompactNow(ctx, r.agent, opts); return err }
+	}
+	region := func(start, end session.Seq) func(context.Context, *rig) error {
+		return func(ctx context.Context, r *rig) error {
+			_, err := r.e.CompactRegion(ctx, r.agent, start, end)
+			return err
+		}
+	}
+	auto := func(trigger compact.Trigger) func(context.Context, *rig) error {
+		return func(ctx context.Context, r *rig) error {
+			o, err := r.e.Consider(ctx, r.agent, trigger)
+			if err == nil {
+				return o.Code
+			}
+			return err
+		}
+	}
+	apply := func(ctx context.Context, r *rig) error {
+		_, err := r.e.Apply(ctx, r.agent, &compact.Plan{Shadowed: compact.Span{Start: 0, End: 7}, Fingerprint: "x"})
+		return err
+	}
+	undo := func(ctx context.Context, r *rig) error { _, err := r.e.Undo(ctx, r.agent, session.NoSeq); return err }
+	redo := func(ctx context.Context, r *rig) error { _, err := r.e.Redo(ctx, r.agent); return err }
+	all := make([]session.Seq, 104)
+	for i := range all {
+		all[i] = session.Seq(i)
+	}
+	for name, c := range map[string]struct {
+		run    func(context.Context, *rig) error
+		rounds int
+		change func(*engine.Options)
+		alone  compact.Code // without a lease of somebody else
+		busy   compact.Code // with one
+	}{
+		"region":            {region(0, 15), 26, nil, compact.SummaryFailed, compact.Busy},
+		"region unknown":    {region(0, 999), 26, nil, compact.NotFound, compact.NotFound},
+		"region reversed":   {region(4, 3), 26, nil, compact.Reversed, compact.Reversed},
+		"region unbalanced": {region(0, 1), 26, nil, compact.Unbalanced, compact.Unbalanced},
+		"now":               {now(nil), 26, nil, compact.SummaryFailed, compact.Busy},
+		"now, all kept":     {now(&compact.NowOptions{Keep: all}), 26, nil, compact.NothingToCompact, compact.NothingToCompact},
+		"plan":              {apply, 26, nil, compact.Changed, compact.Changed},
+		"undo":              {undo, 26, nil, compact.NotFound, compact.NotFound},
+		"redo":              {redo, 26, nil, compact.NotFound, compact.NotFound},
+		"pressure":          {auto(compact.Pressure), 26, nil, compact.SummaryFailed, compact.Busy},
+		"pressure, none":    {auto(compact.Pressure), 3, nil, compact.BelowThreshold, compact.BelowThreshold},
+		"pressure, window":  {auto(compact.Pressure), 26, func(o *engine.Options) { o.Windows = nil }, compact.NoWindow, compact.NoWindow},
+		"pressure, off":     {auto(compact.Pressure), 26, func(o *engine.Options) { o.Windows, o.AutoOff = nil, true }, compact.AutoOff, compact.AutoOff},
+		"overflow":          {auto(compact.ContextOverflow), 26, nil, compact.SummaryFailed, compact.Busy},
+		"overflow, none":    {auto(compact.ContextOverflow), 0, nil, compact.NothingToCompact, compact.NothingToCompact},
+		"overflow, off":     {auto(compact.ContextOverflow), 26, func(o *engine.Options) { o.AutoOff = true }, compact.AutoOff, compact.AutoOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, busy := range []bool{true, false} {
+				r := newRig(t, c.rounds, c.change)
+				r.fails("boom")
+				if c.rounds == 0 {
+					r.append(session.UserText("hello"))
+				}
+				want := c.alone
+				if busy {
+					r.record(compact.Event(foreign("theirs")))
+					want = c.busy
+				}
+				next := r.s.View().Next()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				cause := errors.New("escape")
+				cancel(cause)
+				err := c.run(ctx, r)
+				require.ErrorIs(t, err, compact.Cancelled)
+				require.ErrorIs(t, err, cause)
+				require.ErrorIs(t, c.run(t.Context(), r), want)
+				if want != compact.SummaryFailed {
+					assert.Equal(t, next, r.s.View().Next())
+					assert.Zero(t, r.st.calls)
+				}
+			}
+		})
+	}
+}

@@ -233,6 +233,12 @@ func TestTenRoundsKeepWhatPeopleSaid(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Record(t.Context(), session.Pin{Nodes: pinned})
 	require.NoError(t, err)
+	_, err = s.Append(t.Context(),
+		session.AssistantText("", session.ToolCall{ID: "t", Name: "bash", Arguments: `{"command":"go test ./parser -run TestNested"}`}),
+		session.ToolText("t", "--- FAIL: TestNested\nparser.go:118: unexpected token E-4711\nexit status 1"),
+		session.AssistantText("", session.ToolCall{ID: "w", Name: "write_file", Arguments: `{"path":"parser/nested.go","content":"package parser"}`}),
+		session.ToolText("w", "written"))
+	require.NoError(t, err)
 	var sizes []int
 	for round := range 10 {
 		talk(t, s, 22)
@@ -243,6 +249,8 @@ func TestTenRoundsKeepWhatPeopleSaid(t *testing.T) {
 		all := strings.Join(texts(t, s), "\n")
 		require.Contains(t, all, "GOAL-7f3: port the parser, and never touch config/prod.yaml.", "round %d", round)
 		require.Contains(t, all, "PIN: release is on 2026-12-24.")
+		require.Contains(t, all, "parser/nested.go", "round %d: what was changed", round)
+		require.Contains(t, all, "unexpected token E-4711", "round %d: what failed", round)
 		checkpoints := 0
 		for i := range s.View().Len() {
 			if compact.IsCheckpointSource(s.View().Node(i).Source()) {

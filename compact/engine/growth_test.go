@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/store/filestore"
 )
 
 // After 50 compactions a session takes memory for what is on its surface and for
@@ -22,13 +24,6 @@ func TestFiftyCompactionsStayFlat(t *testing.T) {
 		rounds = 50
 	}
 	r := newRig(t, 0, nil)
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	var grown []int64
 	last := heap()
 	for range rounds {
@@ -50,6 +45,55 @@ func TestFiftyCompactionsStayFlat(t *testing.T) {
 	t.Logf("a round takes %d bytes at first and %d in the end", early, late)
 	assert.Less(t, late, early+early/2+64<<10, "%v", grown)
 	assert.Less(t, r.s.View().Len(), 40)
+}
+
+// heap is what is reachable now.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A session that is opened from its file again takes memory for an index of its
+// log and for what is visible: the texts that 50 compactions hide stay on disk, and
+// a compaction costs no more when many came before it.
+func TestFiftyCompactionsReopened(t *testing.T) {
+	rounds := 12
+	if os.Getenv("AGENTCOMPACT_FULL") == "1" {
+		rounds = 50
+	}
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	store, err := filestore.Open(path, nil)
+	require.NoError(t, err)
+	r := newRigOver(t, store, 0, nil)
+	perEvent := func() float64 {
+		before := heap()
+		again, err := filestore.Open(path, nil)
+		require.NoError(t, err)
+		s, err := session.Open(t.Context(), again, nil)
+		require.NoError(t, err)
+		h := compact.HistoryOf(s)
+		took := heap() - before
+		v := s.View()
+		t.Logf("%d compactions, %d events, %d live: %d bytes, %d an event, %d a live node",
+			len(h.Attempts), v.Next(), v.Len(), took, took/int64(v.Next()), took/int64(v.Len()))
+		require.NoError(t, s.Close())
+		return float64(took) / float64(v.Next())
+	}
+	var early float64
+	for i := range rounds {
+		talk(t, r.s, 24)
+		require.NotNil(t, r.consider(compact.Pressure).Result)
+		r.st.seen = nil
+		if i == rounds/3 {
+			early = perEvent()
+		}
+	}
+	late := perEvent()
+	assert.Less(t, late, 1.4*early, "but for room at the end of lists")
+	assert.Less(t, late, 450.0, "with the texts it would be 800")
 }
 
 // Many goroutines check one session for a while: whatever happens, its log

@@ -192,8 +192,9 @@ func TestLifecycleDetail(t *testing.T) {
 		Calls: 1, PromptTokens: 100, CompletionTokens: 10, Duration: d.Duration,
 	}, d)
 	talk(t, s, 4)
-	_, err = e.CompactNow(t.Context(), agent, &compact.NowOptions{Target: target.History})
+	r, err = e.CompactNow(t.Context(), agent, &compact.NowOptions{Target: target.History})
 	require.NoError(t, err)
+	require.Equal(t, target.History, r.Target)
 	list = rec.Transitions()
 	require.NoError(t, lifecycletest.Check(list))
 	require.Equal(t, engine.RuleHistory, list[3].Event.RuleID)

@@ -51,8 +51,8 @@ type Policy struct {
 	// keeps the newest unit only.
 	RetainTokens int
 	// RetainMessages is the tail in messages, before it is widened to whole
-	// units; it takes the place of the ratio, or adds a second limit to
-	// RetainTokens.
+	// units; it takes the place of the ratio. Beside RetainTokens the larger tail
+	// of the two stays.
 	RetainMessages int
 	// NoTail keeps no tail at all: everything but pins gives way. It takes the
 	// place of the three fields before it.

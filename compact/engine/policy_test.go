@@ -9,6 +9,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/toolpairing"
 )
 
 func TestAbsoluteLimitAndPolicies(t *testing.T) {
@@ -46,4 +47,38 @@ func TestLearnedWindow(t *testing.T) {
 	assert.Equal(t, 4_500, o.Window)
 	r.agent.Model = "other"
 	assert.Equal(t, 100_000, r.consider(compact.Pressure).Window, "another route has its own")
+}
+
+// The tail that stays is a share of the window, tokens, messages or the larger of
+// both, always in whole units, and never less than the newest one.
+func TestRetention(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy   engine.Policy
+		from, to int // tokens of the tail
+		messages int // in it
+	}{
+		"default":             {engine.Policy{}, 1_200, 1_600, 0},
+		"ratio":               {engine.Policy{RetainRatio: 0.4}, 3_600, 4_000, 0},
+		"tokens":              {engine.Policy{RetainTokens: 900}, 500, 900, 0},
+		"newest unit":         {engine.Policy{RetainTokens: -1}, 1, 20, 1},
+		"messages":            {engine.Policy{RetainMessages: 9}, 1, 1_600, 9},
+		"messages, in a unit": {engine.Policy{RetainMessages: 10}, 1, 1_600, 11},
+		"more messages":       {engine.Policy{RetainMessages: 9, RetainTokens: 400}, 401, 1_600, 9},
+		"more tokens":         {engine.Policy{RetainMessages: 2, RetainTokens: 900}, 500, 900, 0},
+		"no tail":             {engine.Policy{NoTail: true}, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.policy.PromptRatio = -1
+			r := newRig(t, 26, func(o *engine.Options) { o.Policy = c.policy })
+			require.NotNil(t, r.consider(compact.Pressure).Result)
+			v := r.s.View()
+			got := v.Tokens(1, v.Len())
+			assert.GreaterOrEqual(t, got, c.from)
+			assert.LessOrEqual(t, got, c.to)
+			if c.messages > 0 {
+				assert.Equal(t, c.messages, v.Len()-1)
+			}
+			assert.Empty(t, toolpairing.Of(v).Diagnose())
+		})
+	}
 }

@@ -47,6 +47,9 @@ func TestPruningPolicy(t *testing.T) {
 		for i, p := range o.Pruned {
 			assert.Equal(t, session.Seq(2+2*i), p.Node)
 			assert.Less(t, p.After, p.Before)
+			m, err := r.s.View().Message(2 + 2*i)
+			require.NoError(t, err)
+			assert.Regexp(t, `^\[\d+ bytes left out; history: 1 message, event \d+\]$`, m.Text(), "it is masked entirely")
 		}
 		assert.Less(t, o.After, 8_000*86/100)
 		assert.Zero(t, r.st.calls)
