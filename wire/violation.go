@@ -82,6 +82,9 @@ type RequestReport struct {
 	// Tools are the tools with another name on the wire, and those that cannot
 	// be offered.
 	Tools []string
+	// Settings are settings of the envelope that did not go out or went out
+	// changed, since the provider would refuse them with these messages.
+	Settings []string
 }
 
 // CallAt is a call or a result and where it stands.
@@ -102,5 +105,5 @@ type PartAt struct {
 // else.
 func (r *RequestReport) Exact() bool {
 	return len(r.Synthetic) == 0 && len(r.Renamed) == 0 && len(r.Quoted) == 0 && len(r.Notes) == 0 && len(r.Moved) == 0 &&
-		len(r.Dropped) == 0 && len(r.Unsent) == 0 && !r.Opened && !r.Closed && r.Merged == 0 && len(r.Tools) == 0
+		len(r.Dropped) == 0 && len(r.Unsent) == 0 && !r.Opened && !r.Closed && r.Merged == 0 && len(r.Tools) == 0 && len(r.Settings) == 0
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
@@ -65,12 +66,22 @@ func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 		o := rawjson.Object{}
 		o.Set("role", t.Role)
 		blocks := []json.RawMessage{}
+		if t.Role == session.RoleAssistant {
+			if whole := paired(t.Parts); len(whole) < len(t.Parts) {
+				report.Unsent = append(report.Unsent, wire.PartAt{Position: t.At, Kind: "server_tool_use"})
+				if t.Parts = whole; len(whole) == 0 {
+					t.Parts = []turns.Part{{Part: session.Text{Text: unsentText}}}
+				}
+			}
+		}
 		for _, p := range t.Parts {
 			switch {
 			case p.Raw != nil:
 				blocks = append(blocks, p.Raw)
 			default:
-				if r, ok := p.Part.(session.ToolResult); ok && session.TextOf(r.Parts) == "" && len(r.Parts) == 1 {
+				if r, ok := p.Part.(session.ToolResult); ok && r.IsError {
+					p.Part = failed(r)
+				} else if ok && session.TextOf(r.Parts) == "" && len(r.Parts) == 1 {
 					if _, text := r.Parts[0].(session.Text); text {
 						r.Parts = nil // an empty text would be refused where SDKs make a block of it
 						p.Part = r
@@ -93,6 +104,61 @@ func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 	r.Body = body(env, opts, r.Messages, &topts, report)
 	r.Report = *report
 	return r, nil
+}
+
+const unsentText = "[A call of a tool of the provider that did not finish, left out.]"
+
+const failedText = "[The tool failed and said nothing.]"
+
+// failed makes the result of a failed call text that is not empty, as the
+// provider wants it.
+func failed(r session.ToolResult) session.ToolResult {
+	var parts []session.Part
+	for _, p := range r.Parts {
+		switch q := p.(type) {
+		case session.Text:
+			if strings.TrimSpace(q.Text) != "" {
+				parts = append(parts, q)
+			}
+		default:
+			parts = append(parts, session.Text{Text: "[attachment left out: the call failed]"})
+		}
+	}
+	if parts == nil {
+		parts = []session.Part{session.Text{Text: failedText}}
+	}
+	r.Parts = parts
+	return r
+}
+
+// paired leaves out calls of server tools without their result in the message,
+// and such results without their call.
+func paired(parts []turns.Part) []turns.Part {
+	calls, results := map[string]bool{}, map[string]bool{}
+	id := func(p turns.Part) (call, result string) {
+		o, ok := p.Part.(session.Opaque)
+		if !ok {
+			return "", ""
+		}
+		var b checkedBlock
+		_ = json.Unmarshal(o.Raw, &b) // what does not fit has no id
+		switch {
+		case b.ID != nil && (b.Type == "server_tool_use" || b.Type == "mcp_tool_use"):
+			return *b.ID, ""
+		case b.ToolUseID != nil:
+			return "", *b.ToolUseID
+		}
+		return "", ""
+	}
+	for _, p := range parts {
+		call, result := id(p)
+		calls[call] = true
+		results[result] = results[result] || calls[result]
+	}
+	return slices.DeleteFunc(slices.Clone(parts), func(p turns.Part) bool {
+		call, result := id(p)
+		return call != "" && !results[call] || result != "" && !calls[result]
+	})
 }
 
 // split takes the blocks of a record apart.
@@ -166,11 +232,19 @@ func body(env *session.Envelope, opts *RequestOptions, messages []json.RawMessag
 	if model != "" {
 		o.Set("model", model)
 	}
+	var think struct {
+		Type   string `json:"type"`
+		Budget int    `json:"budget_tokens"`
+	}
+	_ = json.Unmarshal(env.Extra["thinking"], &think) // what does not fit is off
 	limit := env.Extra["max_tokens"]
 	if rawjson.Kind(limit) != '0' {
 		n := opts.MaxTokens
 		if n <= 0 {
 			n = defaultMaxTokens
+		}
+		if think.Type == "enabled" && n <= think.Budget {
+			n += think.Budget // the budget is a part of the limit
 		}
 		limit = rawjson.Marshal(n)
 	}
@@ -180,7 +254,12 @@ func body(env *session.Envelope, opts *RequestOptions, messages []json.RawMessag
 	}
 	o.Set("messages", messages)
 	var tools []json.RawMessage
+	used := map[string]bool{}
 	for _, t := range env.Tools {
+		if name := topts.Name(t.Name); t.Name != "" && !turns.Unique(used, name) {
+			report.Tools = append(report.Tools, t.Name)
+			continue
+		}
 		if raw := tool(t, topts, report); raw != nil {
 			tools = append(tools, raw)
 		}
@@ -190,7 +269,14 @@ func body(env *session.Envelope, opts *RequestOptions, messages []json.RawMessag
 	}
 	for _, k := range slices.Sorted(maps.Keys(env.Extra)) {
 		switch k {
-		case "metadata", "stop_sequences", "stream", "temperature", "thinking", "top_k", "top_p", "service_tier", "container", "context_management":
+		case "thinking":
+			// The model cannot think on in a turn that it did not think in: one
+			// of another model, or from before thinking was on.
+			if think.Type == "enabled" && unthought(messages) {
+				report.Settings = append(report.Settings, k)
+				continue
+			}
+		case "metadata", "stop_sequences", "stream", "temperature", "top_k", "top_p", "service_tier", "container", "context_management":
 		case "tool_choice":
 			if tools == nil {
 				continue
@@ -206,16 +292,26 @@ func body(env *session.Envelope, opts *RequestOptions, messages []json.RawMessag
 	return turns.Repair(o.Bytes())
 }
 
+// unthought reports whether the messages end with results of calls of a message
+// that does not begin with thinking.
+func unthought(messages []json.RawMessage) bool {
+	body := rawjson.Object{}
+	body.Set("max_tokens", 1<<30)
+	body.Set("thinking", map[string]any{"type": "enabled"})
+	body.Set("messages", messages)
+	return slices.ContainsFunc(Validate(body.Bytes()), func(v wire.Violation) bool { return v.Rule == wire.RuleReasoning })
+}
+
 func system(env *session.Envelope) json.RawMessage {
 	if len(env.System) == 1 {
-		if og := env.System[0].Origin; og != nil && og.Format == Format && json.Valid(og.Raw) && rawjson.Kind(og.Raw) != '{' {
+		if og := env.System[0].Origin; og != nil && og.Format == Format && json.Valid(og.Raw) && rawjson.Kind(og.Raw) != '{' && !slices.ContainsFunc(env.System[0].Parts, blank) {
 			return og.Raw
 		}
 	}
 	var blocks []json.RawMessage
 	for i := range env.System {
 		for _, p := range env.System[i].Parts {
-			if t, ok := turns.Clean(p).(session.Text); ok && t.Text != "" {
+			if t, ok := turns.Clean(p).(session.Text); ok && strings.TrimSpace(t.Text) != "" {
 				blocks = append(blocks, anthropic.Block(t))
 			}
 		}
@@ -226,8 +322,13 @@ func system(env *session.Envelope) json.RawMessage {
 	return rawjson.Marshal(blocks)
 }
 
+func blank(p session.Part) bool {
+	t, ok := p.(session.Text)
+	return ok && strings.TrimSpace(t.Text) == ""
+}
+
 func tool(t session.Tool, topts *turns.Options, report *wire.RequestReport) json.RawMessage {
-	if o, err := rawjson.Parse(t.Raw); err == nil && (o.Get("input_schema") != nil || o.Get("type") != nil && o.Get("function") == nil && o.Get("parameters") == nil && o.Get("name") != nil) {
+	if o, err := rawjson.Parse(t.Raw); err == nil && topts.Name(t.Name) == t.Name && (o.Get("input_schema") != nil || o.Get("type") != nil && o.Get("function") == nil && o.Get("parameters") == nil && o.Get("name") != nil) {
 		return t.Raw
 	}
 	if t.Name == "" {

@@ -22,8 +22,9 @@ type Checks struct {
 
 // Validate checks a request body for what the provider refuses: shape, the
 // first message, the pairing of calls with the results in the next message and
-// first in it, ids and names, empty content, thinking without a signature,
-// UTF-8. It is nil for a valid one, takes any bytes, and reports in order.
+// first in it, ids and names, empty content, results of failed calls without
+// text, thinking without a signature or missing where the request has it
+// enabled, results of server tools apart from their call, UTF-8. It is nil for a valid one, takes any bytes, and reports in order.
 func Validate(body []byte) []wire.Violation { return ValidateWith(body, Checks{}) }
 
 // ValidateWith checks as [Validate] does, and what checks adds.
@@ -37,7 +38,11 @@ func ValidateWith(body []byte, checks Checks) []wire.Violation {
 	before := ""
 	for i, raw := range list {
 		c.At = i
+		c.first = ""
 		role := c.message(raw, i == len(list)-1)
+		if role == "assistant" {
+			c.begins, c.model = c.first, i
+		}
 		if i == 0 && role != "user" {
 			c.Bad(wire.RuleOrder, "", "the first message is of role %q; it must be the user's", role)
 		}
@@ -49,6 +54,11 @@ func ValidateWith(body []byte, checks Checks) []wire.Violation {
 	if len(list) > 0 {
 		c.At = len(list)
 		c.settle(nil)
+		// Behind results the model goes on with the turn that it thought in.
+		if c.thinks && c.answered && c.begins != "thinking" && c.begins != "redacted_thinking" {
+			c.At = c.model
+			c.Bad(wire.RuleReasoning, "", "thinking is enabled, but the message whose calls are answered at the end begins with %s", c.begins)
+		}
 		if c.At = len(list) - 1; checks.ModelCall && before != "user" {
 			c.Bad(wire.RuleOrder, "", "the last message is of role %s", before)
 		}
@@ -59,6 +69,13 @@ func ValidateWith(body []byte, checks Checks) []wire.Violation {
 type checker struct {
 	*turns.Checker
 	open []string // calls of the message before
+	// thinks: the request enables thinking. first is the type of the first block
+	// of the message, begins that of the model's last message, which is number
+	// model. answered: the last message holds results.
+	thinks        bool
+	first, begins string
+	model         int
+	answered      bool
 }
 
 func (c *checker) head(o rawjson.Object) {
@@ -73,6 +90,15 @@ func (c *checker) head(o rawjson.Object) {
 	if rawjson.Kind(o.Get("max_tokens")) != '0' {
 		c.Bad(wire.RuleShape, "", "max_tokens is missing")
 	}
+	var thinking struct {
+		Type   string `json:"type"`
+		Budget *int   `json:"budget_tokens"`
+	}
+	_ = json.Unmarshal(o.Get("thinking"), &thinking) // what does not fit is off
+	c.thinks = thinking.Type == "enabled"
+	if limit := 0; c.thinks && thinking.Budget != nil && json.Unmarshal(o.Get("max_tokens"), &limit) == nil && (*thinking.Budget < 1024 || *thinking.Budget >= limit) {
+		c.Bad(wire.RuleShape, "", "the budget for thinking is %d tokens; it must be at least 1024 and less than max_tokens", *thinking.Budget)
+	}
 	if sys := o.Get("system"); sys != nil {
 		list, isList := rawjson.Elements(sys)
 		if _, ok := rawjson.String(sys); !ok && !isList {
@@ -80,7 +106,7 @@ func (c *checker) head(o rawjson.Object) {
 		}
 		for _, b := range list {
 			var t struct{ Type, Text string }
-			if json.Unmarshal(b, &t) != nil || t.Type != "text" || t.Text == "" {
+			if json.Unmarshal(b, &t) != nil || t.Type != "text" || strings.TrimSpace(t.Text) == "" {
 				c.Bad(wire.RuleEmpty, "", "a system block has no text")
 			}
 		}
@@ -136,8 +162,10 @@ func (c *checker) message(raw json.RawMessage, last bool) string {
 		c.Bad(wire.RuleOrder, "", "the role is %q; expected user or assistant (system text goes beside the messages)", splice.Clip(role, 40))
 	}
 	content := o.Get("content")
+	c.answered = false
 	if s, ok := rawjson.String(content); ok {
 		c.settle(nil)
+		c.first = "text"
 		if strings.TrimSpace(s) == "" && !(last && role == "assistant") {
 			c.Bad(wire.RuleEmpty, "", "the content is empty")
 		}
@@ -152,10 +180,23 @@ func (c *checker) message(raw json.RawMessage, last bool) string {
 	if len(list) == 0 {
 		c.Bad(wire.RuleEmpty, "", "the message has no block")
 	}
-	var results, calls []string
+	var results, calls, server []string
 	other := false
 	for i, b := range list {
 		kind, id := c.block(b, role, i)
+		if i == 0 {
+			c.first = kind
+		}
+		switch {
+		case kind == "server_tool_use" || kind == "mcp_tool_use":
+			server = append(server, id)
+		case strings.HasSuffix(kind, "_tool_result"):
+			if k := slices.Index(server, id); k >= 0 {
+				server = slices.Delete(server, k, k+1)
+			} else {
+				c.Bad(wire.RulePairing, id, "%s answers no call of a server tool before it in the message", kind)
+			}
+		}
 		switch kind {
 		case "tool_result":
 			if other {
@@ -168,8 +209,13 @@ func (c *checker) message(raw json.RawMessage, last bool) string {
 			other = other || role == "user"
 		}
 	}
+	for _, id := range server {
+		if !last {
+			c.Bad(wire.RulePairing, id, "the call of a server tool has no result in its message")
+		}
+	}
 	c.settle(results)
-	c.open = calls
+	c.open, c.answered = calls, len(results) > 0
 	return role
 }
 
@@ -184,6 +230,7 @@ type checkedBlock struct {
 	Thinking  *string         `json:"thinking"`
 	Signature string          `json:"signature"`
 	Data      string          `json:"data"`
+	IsError   bool            `json:"is_error"`
 }
 
 // block checks one block of a message and returns its type and call id.
@@ -230,18 +277,30 @@ func (c *checker) block(raw json.RawMessage, role string, i int) (kind, id strin
 		if rawjson.Kind(b.Input) != '{' {
 			c.Bad(wire.RuleShape, id, "the input is %s; expected an object", splice.TypeName(b.Input))
 		}
+	case "server_tool_use", "mcp_tool_use":
+		belongs("assistant")
+		if b.ID != nil {
+			id = *b.ID
+		}
 	case "tool_result":
 		belongs("user")
 		if b.ToolUseID != nil {
 			id = *b.ToolUseID
 		}
 		list, isList := rawjson.Elements(b.Content)
-		if _, ok := rawjson.String(b.Content); b.Content != nil && !ok && !isList {
+		text, isText := rawjson.String(b.Content)
+		if b.IsError && strings.TrimSpace(text) == "" && len(list) == 0 {
+			c.Bad(wire.RuleEmpty, id, "the result of a failed call has no content")
+		}
+		if ok := isText; b.Content != nil && !ok && !isList {
 			c.Bad(wire.RuleShape, id, "the content of a result is %s; expected a string or a list of blocks", splice.TypeName(b.Content))
 		}
 		for _, sub := range list {
 			var s checkedBlock
 			_ = json.Unmarshal(sub, &s) // checked below
+			if b.IsError && s.Type != "text" {
+				c.Bad(wire.RuleShape, id, "the result of a failed call holds %q; expected text only", splice.Clip(s.Type, 40))
+			}
 			switch s.Type {
 			case "text":
 				if s.Text == nil || *s.Text == "" {
@@ -256,6 +315,9 @@ func (c *checker) block(raw json.RawMessage, role string, i int) (kind, id strin
 				c.Bad(wire.RuleShape, id, "a result holds %q", splice.Clip(s.Type, 40))
 			}
 		}
+	}
+	if strings.HasSuffix(b.Type, "_tool_result") && b.ToolUseID != nil {
+		id = *b.ToolUseID
 	}
 	return b.Type, id
 }

@@ -29,9 +29,9 @@ func check(t *testing.T, v session.View) {
 	responses, err := openairesponses.BuildRequest(v, &openairesponses.RequestOptions{ModelCall: true})
 	require.NoError(t, err)
 	require.Empty(t, openairesponses.ValidateWith(responses.Body, openairesponses.Checks{ModelCall: true, UserFirst: true}), "responses")
-	contents, err := gemini.BuildRequest(v, &gemini.RequestOptions{ModelCall: true})
+	contents, err := gemini.BuildRequest(v, &gemini.RequestOptions{ModelCall: true, Model: "models/gemini-3-pro"})
 	require.NoError(t, err)
-	require.Empty(t, gemini.ValidateWith(contents.Body, gemini.Checks{ModelCall: true, Alternation: true}), "gemini")
+	require.Empty(t, gemini.ValidateWith(contents.Body, gemini.Checks{ModelCall: true, Alternation: true, Signatures: true}), "gemini")
 	for _, body := range [][]byte{anthropic.Body, responses.Body, contents.Body} {
 		require.True(t, json.Valid(body))
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
@@ -18,6 +20,9 @@ type RequestOptions struct {
 	// ModelCall says that the request is about to be sent: when it would end
 	// with a content of the model, a marked user content closes it.
 	ModelCall bool
+	// Model decides what is wanted of the signatures of thoughts, in place of
+	// the envelope's.
+	Model string
 }
 
 // Request is a request that the provider takes, as [Validate] checks.
@@ -44,8 +49,9 @@ func validName(s string) bool {
 // BuildRequest builds the request of the surface: valid whatever the surface
 // is, the same bytes for the same view. User and model come in turns; a content
 // with calls is answered by as many responses in the next one, in the order of
-// the calls. thoughtSignatures stay on their parts; thoughts of other providers
-// are left out. The error says which message could not be read.
+// the calls. thoughtSignatures stay on their parts, and calls of the running turn
+// that have none get the placeholder that Gemini 3 and later models ask for;
+// thoughts of other providers are left out. The error says which message could not be read.
 func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 	if opts == nil {
 		opts = &RequestOptions{}
@@ -82,9 +88,48 @@ func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 	if env == nil {
 		env = &session.Envelope{}
 	}
+	model := env.Model
+	if opts.Model != "" {
+		model = opts.Model
+	}
+	if signs(model) {
+		sign(r.Contents)
+	}
 	r.Body = body(env, r.Contents, &topts, report)
 	r.Report = *report
 	return r, nil
+}
+
+// anySignature is what the provider takes in place of the signature of a thought
+// that it did not have: of another model, or from before a compaction.
+const anySignature = "skip_thought_signature_validator"
+
+// signs reports whether a model wants the signatures of its thoughts: those of
+// Gemini 3 and later.
+func signs(model string) bool {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	rest, ok := strings.CutPrefix(model, "gemini-")
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	n, err := strconv.Atoi(digits)
+	return ok && err == nil && n >= 3
+}
+
+// sign gives the calls behind the last prompt the signature that the model
+// wants.
+func sign(contents []json.RawMessage) {
+	for i := prompted(contents); i < len(contents); i++ {
+		n, ok := unsigned(contents[i])
+		if !ok {
+			continue
+		}
+		o, _ := rawjson.Parse(contents[i]) // made here
+		parts, _ := rawjson.Elements(o.Get("parts"))
+		p, _ := rawjson.Parse(parts[n])
+		p.Set("thoughtSignature", anySignature)
+		parts[n] = p.Bytes()
+		o.Set("parts", parts)
+		contents[i] = o.Bytes()
+	}
 }
 
 // split takes the parts of a record apart.
@@ -188,7 +233,12 @@ func body(env *session.Envelope, contents []json.RawMessage, topts *turns.Option
 	}
 	o.Set("contents", contents)
 	var functions, other []json.RawMessage
+	used := map[string]bool{}
 	for _, t := range env.Tools {
+		if t.Name != "" && !turns.Unique(used, topts.Name(t.Name)) {
+			report.Tools = append(report.Tools, t.Name)
+			continue
+		}
 		switch raw := tool(t, topts, report); {
 		case raw == nil:
 		case t.Name == "":

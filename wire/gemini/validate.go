@@ -18,12 +18,16 @@ type Checks struct {
 	// Alternation: neighbors have different roles. The provider asks for it
 	// around calls only, which is always checked.
 	Alternation bool
+	// Signatures: the model is a Gemini 3 or later one, which wants the
+	// signature of its thoughts on the first call of each content behind the
+	// last prompt.
+	Signatures bool
 }
 
 // Validate checks a request body for what the provider refuses: shape, the
-// first content, that a content with calls is answered by as many responses of
-// the same names in the next content and that nothing else answers, names,
-// empty parts, UTF-8. Ids are optional and checked where they are. It is nil
+// first content, that a content with calls follows one of the user's and is
+// answered by as many responses of the same names in the next content, that
+// nothing else answers, names, empty parts, UTF-8. Ids are optional and checked where they are. It is nil
 // for a valid one, takes any bytes, and reports in order.
 func Validate(body []byte) []wire.Violation { return ValidateWith(body, Checks{}) }
 
@@ -40,10 +44,16 @@ func ValidateWith(body []byte, checks Checks) []wire.Violation {
 		}
 	}
 	c.tools(o.Get("tools"))
+	if checks.Signatures {
+		c.signatures(list)
+	}
 	before := ""
 	for i, raw := range list {
 		c.At = i
 		role := c.content(raw)
+		if i > 0 && len(c.open) > 0 && before != "user" {
+			c.Bad(wire.RuleOrder, "", "a content with calls stands behind one of role %s; it must follow the user's", before)
+		}
 		if i == 0 && role != "user" {
 			c.Bad(wire.RuleOrder, "", "the first content is of role %q; it must be the user's", role)
 		}
@@ -68,11 +78,71 @@ type checker struct {
 }
 
 func (c *checker) tools(raw json.RawMessage) {
+	used := map[string]bool{}
 	for _, t := range tools(raw) {
+		if t.Name != "" && !turns.Unique(used, t.Name) {
+			c.Bad(wire.RuleName, "", "two functions have the name %q", splice.Clip(t.Name, 40))
+		}
 		if t.Name != "" && (!validName(t.Name) || len(t.Name) > maxName) {
 			c.Bad(wire.RuleName, "", "the function name %q is none that the provider takes", splice.Clip(t.Name, 40))
 		}
 	}
+}
+
+// signatures checks the signatures of the calls behind the last prompt.
+func (c *checker) signatures(list []json.RawMessage) {
+	for i := prompted(list); i < len(list); i++ {
+		if n, ok := unsigned(list[i]); ok {
+			c.At = i
+			c.Bad(wire.RuleReasoning, "", "the call in part %d has no thoughtSignature", n)
+		}
+	}
+	c.At = -1
+}
+
+// prompted is the index behind the last prompt: the last content of the user
+// that is no response.
+func prompted(contents []json.RawMessage) int {
+	for i := len(contents) - 1; i >= 0; i-- {
+		var j struct {
+			Role  string `json:"role"`
+			Parts []struct {
+				Response json.RawMessage `json:"functionResponse"`
+			} `json:"parts"`
+		}
+		if json.Unmarshal(contents[i], &j) != nil || j.Role == "model" {
+			continue
+		}
+		prompt := true
+		for _, p := range j.Parts {
+			prompt = prompt && p.Response == nil
+		}
+		if prompt {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// unsigned returns the part with the first call of a content, when that has no
+// signature.
+func unsigned(content json.RawMessage) (part int, ok bool) {
+	var j struct {
+		Role  string `json:"role"`
+		Parts []struct {
+			Call      json.RawMessage `json:"functionCall"`
+			Signature string          `json:"thoughtSignature"`
+		} `json:"parts"`
+	}
+	if json.Unmarshal(content, &j) != nil || j.Role != "model" {
+		return 0, false
+	}
+	for i, p := range j.Parts {
+		if p.Call != nil {
+			return i, p.Signature == ""
+		}
+	}
+	return 0, false
 }
 
 // settle compares the responses of a content with the calls of the one before.

@@ -23,7 +23,7 @@ func bodyOf(contents ...string) string {
 func TestValidate(t *testing.T) {
 	require.Empty(t, Validate([]byte(bodyOf(ask, calling, answer, says, ask))))
 	rules := func(body string) (out []wire.Rule) {
-		for _, v := range ValidateWith([]byte(body), Checks{ModelCall: true, Alternation: true}) {
+		for _, v := range ValidateWith([]byte(body), Checks{ModelCall: true, Alternation: true, Signatures: strings.Contains(body, "signed")}) {
 			require.NotEmpty(t, v.Error())
 			out = append(out, v.Rule)
 		}
@@ -55,10 +55,25 @@ func TestValidate(t *testing.T) {
 		"response no object":  {bodyOf(ask, calling, replace(answer, `"m","response":{}`, `"m","response":"x"`)), []wire.Rule{wire.RuleShape}},
 		"call of the user":    {bodyOf(`{"role":"user","parts":[{"functionCall":{"name":"n"}}]}`), []wire.Rule{wire.RuleOrder, wire.RulePairing}},
 		"thought of the user": {bodyOf(`{"role":"user","parts":[{"text":"x","thought":true}]}`), []wire.Rule{wire.RuleReasoning}},
+		"two of one name":     {replace(bodyOf(ask), `[{"name":"n"}]`, `[{"name":"n"},{"name":"n"}]`), []wire.Rule{wire.RuleName}},
+		"two of two names":    {replace(bodyOf(ask), `[{"name":"n"}]`, `[{"name":"n"},{"name":"o"}]`), nil},
+		"not signed":          {bodyOf(replace(ask, "go", "signed"), calling, answer), []wire.Rule{wire.RuleReasoning}},
+		"the second signed":   {bodyOf(replace(ask, "go", "signed"), replace(calling, `{"functionCall":{"name":"m"}}`, `{"functionCall":{"name":"m"},"thoughtSignature":"eA=="}`), answer), []wire.Rule{wire.RuleReasoning}},
+		"signed":              {bodyOf(replace(ask, "go", "signed"), replace(calling, `"args":{}}`, `"args":{}},"thoughtSignature":"eA=="`), replace(answer, `,{"text":"and"}`, ``)), nil},
+		"before the prompt":   {bodyOf(replace(ask, "go", "signed"), calling, answer, says, ask), nil},
 		"half a pair":         {bodyOf(`{"role":"user","parts":[{"text":"\ud83d x"}]}`), []wire.Rule{wire.RuleUTF8}},
 	} {
 		require.Equal(t, c.want, rules(c.body), name)
 	}
+}
+
+// A content with calls follows the user's, also where the provider merges others.
+func TestCallsFollowTheUser(t *testing.T) {
+	bad := Validate([]byte(bodyOf(ask, says, calling, answer)))
+	require.Len(t, bad, 1)
+	require.Equal(t, wire.RuleOrder, bad[0].Rule)
+	require.Equal(t, 2, bad[0].Message)
+	require.Empty(t, Validate([]byte(bodyOf(ask, says, says, ask, calling, answer))))
 }
 
 // The request that the provider took is valid.
@@ -74,5 +89,5 @@ func TestValidateCorpus(t *testing.T) {
 
 func FuzzValidate(f *testing.F) {
 	f.Add([]byte(bodyOf(ask, calling, answer)))
-	f.Fuzz(func(_ *testing.T, data []byte) { ValidateWith(data, Checks{true, true}) })
+	f.Fuzz(func(_ *testing.T, data []byte) { ValidateWith(data, Checks{true, true, true}) })
 }

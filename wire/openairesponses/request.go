@@ -54,7 +54,7 @@ func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	custom := map[string]bool{}
+	custom, items := map[string]bool{}, map[string]bool{}
 	r := &Request{}
 	for _, t := range list {
 		parts := t.Plain()
@@ -71,7 +71,14 @@ func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 			}
 		}
 		m := &session.Message{Role: t.Role, Parts: parts}
+		// Without its reasoning an item must not be recognized by its id.
+		apart := slices.Contains(report.Unsent, wire.PartAt{Position: t.At, Kind: "reasoning"})
 		for _, raw := range responses.Encode(m, func(id string) bool { return custom[id] }) {
+			raw, ok := identified(accepted(raw), items, apart)
+			if apart = apart || !ok; !ok {
+				report.Unsent = append(report.Unsent, wire.PartAt{Position: t.At, Kind: "reasoning"})
+				continue
+			}
 			r.Input = append(r.Input, turns.Repair(raw))
 		}
 	}
@@ -82,6 +89,48 @@ func BuildRequest(v session.View, opts *RequestOptions) (*Request, error) {
 	r.Body = body(env, opts, r.Input, &topts, report)
 	r.Report = *report
 	return r, nil
+}
+
+// accepted takes fields out of an item that the provider would refuse.
+func accepted(raw json.RawMessage) json.RawMessage {
+	it, _ := responses.Decode(raw) // made here, or looked at before
+	gone := unknownFields(it.Type, raw)
+	if gone == nil {
+		return raw
+	}
+	o, _ := rawjson.Parse(raw)
+	out := rawjson.Object{}
+	for _, f := range o {
+		if !slices.Contains(gone, f.Name) {
+			out = append(out, f)
+		}
+	}
+	return out.Bytes()
+}
+
+// identified takes the id of an item out that the provider would refuse, or of
+// one that is to be apart. Items need none, but reasoning without its encrypted
+// content is nothing without one: false. The ids of calls are other ones.
+func identified(raw json.RawMessage, used map[string]bool, apart bool) (json.RawMessage, bool) {
+	o, err := rawjson.Parse(raw)
+	id, ok := rawjson.String(o.Get("id"))
+	if err != nil || o.Get("id") == nil {
+		return raw, true
+	}
+	it, known := responses.Decode(raw)
+	if ok && known && !apart && validItemID(it.Type, id) && turns.Unique(used, id) {
+		return raw, true
+	}
+	if secret, _ := rawjson.String(o.Get("encrypted_content")); known && it.Type == responses.TypeReasoning && secret == "" {
+		return nil, false
+	}
+	out := rawjson.Object{}
+	for _, f := range o {
+		if f.Name != "id" {
+			out = append(out, f)
+		}
+	}
+	return out.Bytes(), true
 }
 
 // send says what of a part may be sent.
@@ -137,7 +186,12 @@ func body(env *session.Envelope, opts *RequestOptions, input []json.RawMessage, 
 	}
 	o.Set("input", input)
 	var tools []json.RawMessage
+	used := map[string]bool{}
 	for _, t := range env.Tools {
+		if t.Name != "" && !turns.Unique(used, topts.Name(t.Name)) {
+			report.Tools = append(report.Tools, t.Name)
+			continue
+		}
 		if raw := tool(t, topts, report); raw != nil {
 			tools = append(tools, raw)
 		}
@@ -160,7 +214,7 @@ func body(env *session.Envelope, opts *RequestOptions, input []json.RawMessage, 
 }
 
 func tool(t session.Tool, topts *turns.Options, report *wire.RequestReport) json.RawMessage {
-	if o, err := rawjson.Parse(t.Raw); err == nil && o.Get("type") != nil && o.Get("function") == nil && o.Get("input_schema") == nil {
+	if o, err := rawjson.Parse(t.Raw); err == nil && topts.Name(t.Name) == t.Name && o.Get("type") != nil && o.Get("function") == nil && o.Get("input_schema") == nil {
 		return t.Raw
 	}
 	if t.Name == "" {

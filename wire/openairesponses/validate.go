@@ -2,6 +2,8 @@ package openairesponses
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
@@ -21,15 +23,15 @@ type Checks struct {
 }
 
 // Validate checks a request body for what the provider refuses: shape, calls
-// without an output and outputs without a call, ids and names, empty content,
-// reasoning without the item that it belongs to, UTF-8. Outputs may stand
-// anywhere behind their call. It is nil for a valid one, takes any bytes, and
-// reports in order.
+// without an output and outputs without a call, ids of calls and of items,
+// names, empty content, reasoning without the item that it belongs to, UTF-8.
+// Outputs may stand anywhere behind their call. It is nil for a valid one, takes
+// any bytes, and reports in order.
 func Validate(body []byte) []wire.Violation { return ValidateWith(body, Checks{}) }
 
 // ValidateWith checks as [Validate] does, and what checks adds.
 func ValidateWith(body []byte, checks Checks) []wire.Violation {
-	c := &checker{Checker: turns.NewChecker(), open: map[string]int{}, done: map[string]bool{}}
+	c := &checker{Checker: turns.NewChecker(), open: map[string]int{}, done: map[string]bool{}, items: map[string]bool{}}
 	o, list, ok := c.Body(withList(body), "input")
 	if !ok {
 		return c.Out
@@ -81,7 +83,8 @@ type checker struct {
 	open    map[string]int // calls without an output, with their index
 	order   []string
 	done    map[string]bool
-	pending int // index of reasoning without its item, from 1; 0 for none
+	pending int             // index of reasoning without its item, from 1; 0 for none
+	items   map[string]bool // ids of items
 	stored  bool
 }
 
@@ -144,6 +147,18 @@ func (c *checker) item(raw json.RawMessage) string {
 	id := ""
 	if j.CallID != nil {
 		id = *j.CallID
+	}
+	if j.ID != "" {
+		if !validItemID(it.Type, j.ID) {
+			c.Bad(wire.RuleCallID, j.ID, "the provider does not take this as the id of an item of type %s", it.Type)
+		}
+		if c.items[j.ID] {
+			c.Bad(wire.RuleUniqueID, j.ID, "two items have this id")
+		}
+		c.items[j.ID] = true
+	}
+	for _, f := range unknownFields(it.Type, raw) {
+		c.Bad(wire.RuleShape, id, "an item of type %s has no field %q", it.Type, splice.Clip(f, 40))
 	}
 	kind := ""
 	switch it.Type {
@@ -208,6 +223,34 @@ func (c *checker) item(raw json.RawMessage) string {
 	}
 	c.reasoning("call")
 	return "other"
+}
+
+// itemFields are the fields of items whose other fields the provider refuses.
+var itemFields = map[string][]string{
+	responses.TypeReasoning:   {"type", "id", "summary", "content", "encrypted_content"},
+	"function_call_output":    {"type", "id", "call_id", "output", "status"},
+	"custom_tool_call_output": {"type", "id", "call_id", "output"},
+}
+
+// unknownFields are those that the provider refuses in an item of the type.
+func unknownFields(kind string, raw json.RawMessage) (out []string) {
+	known := itemFields[kind]
+	o, _ := rawjson.Parse(raw) // looked at before
+	for _, f := range o {
+		if known != nil && !slices.Contains(known, f.Name) {
+			out = append(out, f.Name)
+		}
+	}
+	return out
+}
+
+// itemPrefixes begin the ids of items of these types.
+var itemPrefixes = map[string]string{responses.TypeMessage: "msg", responses.TypeReasoning: "rs", "function_call": "fc", "custom_tool_call": "ctc",
+	"function_call_output": "fc", "custom_tool_call_output": "ctc"}
+
+// validItemID reports whether an item of the type may have the id.
+func validItemID(kind, id string) bool {
+	return len(id) <= maxID && turns.Alphabet(id, "_-") && strings.HasPrefix(id, itemPrefixes[kind])
 }
 
 func (c *checker) content(raw json.RawMessage, role string) {

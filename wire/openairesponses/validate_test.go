@@ -11,7 +11,7 @@ import (
 
 const (
 	ask      = `{"role":"user","content":"go"}`
-	thinking = `{"type":"reasoning","id":"r","summary":[],"encrypted_content":"z"}`
+	thinking = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"z"}`
 	call     = `{"type":"function_call","call_id":"1","name":"n","arguments":"{}"}`
 	output   = `{"type":"function_call_output","call_id":"1","output":"o"}`
 	says     = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}`
@@ -22,7 +22,7 @@ func bodyOf(items ...string) string {
 }
 
 func TestValidate(t *testing.T) {
-	require.Empty(t, Validate([]byte(bodyOf(ask, thinking, call, output, thinking, says, ask))))
+	require.Empty(t, Validate([]byte(bodyOf(ask, thinking, call, output, strings.Replace(thinking, "rs_1", "rs_2", 1), says, ask))))
 	require.Empty(t, Validate([]byte(`{"input":"hello"}`)))
 	require.Empty(t, Validate([]byte(`{"previous_response_id":"r","input":[`+output+`]}`)))
 	rules := func(body string) (out []wire.Rule) {
@@ -59,6 +59,15 @@ func TestValidate(t *testing.T) {
 		"unknown role":             {bodyOf(ask, `{"role":"tool","content":"x"}`, ask), []wire.Rule{wire.RuleOrder}},
 		"empty message":            {bodyOf(ask, `{"role":"user","content":[]}`), []wire.Rule{wire.RuleEmpty}},
 		"part of the other side":   {bodyOf(`{"role":"user","content":[{"type":"output_text","text":"x"}]}`), []wire.Rule{wire.RuleShape}},
+		"item of another type":     {bodyOf(ask, thinking, replace(call, `"call_id"`, `"id":"msg_1","call_id"`), output), []wire.Rule{wire.RuleCallID}},
+		"item id of other letters": {bodyOf(ask, replace(thinking, "rs_1", "rs.1"), call, output), []wire.Rule{wire.RuleCallID}},
+		"item id too long":         {bodyOf(ask, replace(thinking, "rs_1", "rs_"+strings.Repeat("x", 62)), call, output), []wire.Rule{wire.RuleCallID}},
+		"item id just short":       {bodyOf(ask, replace(thinking, "rs_1", "rs_"+strings.Repeat("x", 61)), call, output), nil},
+		"item id of its type":      {bodyOf(ask, replace(call, `"call_id"`, `"id":"fc_1","call_id"`), output), nil},
+		"field of another item":    {bodyOf(ask, call, replace(output, `"output"`, `"name":"n","output"`)), []wire.Rule{wire.RuleShape}},
+		"field of its own":         {bodyOf(ask, call, replace(output, `"output"`, `"status":"completed","output"`)), nil},
+		"status of a thought":      {bodyOf(ask, replace(thinking, `"summary"`, `"status":"completed","summary"`), call, output), []wire.Rule{wire.RuleShape}},
+		"item twice":               {bodyOf(ask, thinking, call, output, thinking, says, ask), []wire.Rule{wire.RuleUniqueID}},
 		"half a pair":              {bodyOf(`{"role":"user","content":"\ud83d x"}`), []wire.Rule{wire.RuleUTF8}},
 	} {
 		require.Equal(t, c.want, rules(c.body), name)

@@ -173,6 +173,9 @@ func resultOutput(parts []session.Part) any {
 			return t.Text
 		}
 	}
+	if len(parts) == 0 {
+		return ""
+	}
 	list := []json.RawMessage{}
 	for _, p := range parts {
 		if o, ok := p.(session.Opaque); ok {
