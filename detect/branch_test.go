@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/agentcompact/agentcompact/detect"
 	"github.com/agentcompact/agentcompact/lifecycle"
@@ -277,4 +278,74 @@ func TestBackInTime(t *testing.T) {
 	w.open(ask("a", "2", with(list, user(codexAsk))...))
 	require.Equal(t, []string{"aborted " + codex + ": " + detect.ReasonNotInstalled}, w.open(ask("a", "3", list[:5]...)))
 	w.end()
+}
+
+// TestManyBranches: ten thousand conversations take the room of the newest ones,
+// and a piece of an ordinary response costs nothing, however many there are.
+func TestManyBranches(t *testing.T) {
+	d, err := detect.New(nil)
+	require.NoError(t, err)
+	for i := range 10_000 {
+		require.Empty(t, d.RequestOpened(ask(fmt.Sprint("b", i), "1", user("hi"))))
+	}
+	require.Equal(t, 4096, d.Branches())
+	r := detect.Response{Meta: meta("b9999", "1"), Text: "some words"}
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		if d.PreviewResponse(r).Kind != lifecycle.PreviewNone || d.ResponseReleased(r) != nil {
+			t.Error("a delta is no candidate")
+		}
+	}))
+	require.Equal(t, 4096, d.Branches())
+}
+
+// TestNoWedge: whatever a branch has been through, the next compaction in it is
+// reported, once, without waiting for anything to grow old.
+func TestNoWedge(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, nil)
+		trace := 0
+		list := long(12)
+		send := func(messages ...*session.Message) []string {
+			trace++
+			return w.open(ask("a", fmt.Sprint(trace), messages...))
+		}
+		piece := func(r detect.Response) {
+			r.Meta = meta("a", fmt.Sprint(trace))
+			w.release(r)
+		}
+		for range rapid.IntRange(0, 12).Draw(rt, "steps") {
+			switch rapid.SampledFrom([]string{"goes on", "asks", "asks again", "fails", "calls", "writes", "item", "installs", "shrinks", "other"}).Draw(rt, "step") {
+			case "goes on":
+				list = with(list, model("Fine."), user(fmt.Sprint("And ", trace)))
+				send(list...)
+			case "asks":
+				send(with(list, user(codexAsk))...)
+			case "asks again":
+				w.open(ask("a", fmt.Sprint(trace), with(list, user(codexAsk))...))
+			case "fails":
+				piece(detect.Response{Failed: true})
+			case "calls":
+				piece(detect.Response{ToolCall: true, Done: true, Finish: "tool_calls"})
+			case "writes":
+				piece(detect.Response{Text: "The parser is half done.", Done: true, Finish: "stop"})
+			case "item":
+				piece(detect.Response{Item: "compaction", ItemID: fmt.Sprint(trace), Done: true, Status: "completed"})
+			case "installs":
+				list = with([]*session.Message{user(codexDone + fmt.Sprint(trace))}, long(12)...)
+				send(list...)
+			case "shrinks":
+				list = with([]*session.Message{user("Go on.")}, list[max(len(list)-2, 0):]...)
+				send(list...)
+			case "other":
+				send(user("What is the weather like?"))
+			}
+		}
+		list = long(12)
+		send(list...)
+		out := send(with(list, user(codexAsk))...)
+		require.Contains(t, out, "started "+codex)
+		piece(detect.Response{Text: "The parser is half done.", Done: true, Finish: "stop"})
+		require.Equal(t, []string{"completed " + codex}, send(user(codexDone+" In the end."), user("Go on.")))
+		w.end()
+	})
 }

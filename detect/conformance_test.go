@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConformanceRows: every row of the inventory of lifecycle tests has a test
-// here that is named after it, one elsewhere, or a reason why not.
+// TestConformanceRows: every row of the inventory of lifecycle tests, every known
+// fault and every point of the checklist has a test here that is named after it,
+// one elsewhere, or a reason why not.
 func TestConformanceRows(t *testing.T) {
 	b, err := os.ReadFile("../testdata/conformance/lifecycle.json")
 	require.NoError(t, err)
@@ -20,7 +21,7 @@ func TestConformanceRows(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &rows))
 	tests := make(map[string]bool)
 	covered := make(map[string]bool)
-	for pkg, dir := range map[string]string{"detect": ".", "lifecycle": "../lifecycle", "engine": "../compact/engine"} {
+	for pkg, dir := range map[string]string{"detect": ".", "lifecycle": "../lifecycle", "engine": "../compact/engine", "streamproc": "../streamproc"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
@@ -49,5 +50,11 @@ func TestConformanceRows(t *testing.T) {
 	}
 	for i := 8; i <= 17; i++ {
 		require.True(t, covered[fmt.Sprintf("L4.%d", i)], i)
+	}
+	// The mapping to those who compact, the known faults, and the checklist.
+	for name, n := range map[string]int{"L5.%d": 6, "L6.%d": 10, "L7-%02d": 10} {
+		for i := 1; i <= n; i++ {
+			require.True(t, covered[fmt.Sprintf(name, i)], name, i)
+		}
 	}
 }

@@ -3,9 +3,12 @@ package lifecycle_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcompact/agentcompact/lifecycle"
@@ -197,4 +200,57 @@ func TestExchange(t *testing.T) {
 	y.RequestOpenFailed(t.Context())
 	require.NoError(t, y.BeforeRelease(t.Context(), &v, lifecycle.ResponsePreview{}, nil))
 	y.AfterRelease(t.Context(), v, nil)
+}
+
+// TestManyAtOnce: runs of one branch and of many, side by side over one
+// dispatcher, do not see each other, and each ends once.
+func TestManyAtOnce(t *testing.T) {
+	rec := new(lifecycletest.Recorder)
+	add := func(_ context.Context, v *doc, s lifecycle.Services) error {
+		v.Lines = append(v.Lines, v.Text)
+		return s.State.Put(context.Background(), "last "+v.Text, []byte(v.Text))
+	}
+	release := func(_ context.Context, v *doc, _ lifecycle.ResponsePreview) error {
+		v.Lines = append(v.Lines, "out "+v.Text)
+		return nil
+	}
+	d := newDocs(t, lifecycle.Options[doc, doc]{Observers: []lifecycle.Observer{rec, rec}, Preservers: []lifecycle.Preserver[doc, doc]{
+		&fake{id: "p", before: add, release: release}, &fake{id: "q", before: add},
+	}})
+	state := new(lifecycle.MemoryState)
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := range 25 {
+				id := fmt.Sprintf("%d-%d", g, i)
+				r := d.Begin(lifecycle.RunInfo{State: state, Meta: lifecycle.PreservationMeta{TransactionID: id, ALegID: fmt.Sprint(g % 4), TraceID: "one trace"}})
+				v := doc{Text: id}
+				assert.NoError(t, r.BeforeRequest(t.Context(), &v, nil))
+				r.RequestOpened(t.Context(), v, id)
+				assert.NoError(t, r.BeforeRelease(t.Context(), &v, nil))
+				assert.Equal(t, doc{Text: id, Lines: []string{id, id, "out " + id}}, v)
+				if i%3 == 0 {
+					r.Close(t.Context(), "x", nil)
+				}
+				r.Committed(t.Context(), v, nil)
+			}
+		})
+	}
+	wg.Wait()
+	told := make(map[string][]lifecycle.Transition)
+	for _, x := range rec.Transitions() {
+		told[x.Event.TransactionID] = append(told[x.Event.TransactionID], x)
+		require.Equal(t, x.Event.TransactionID, x.Event.BLegID)
+	}
+	require.Len(t, told, 16*25)
+	for id, list := range told {
+		require.Len(t, list, 4, "two observers, each told of the start and of the end")
+		require.NoError(t, lifecycletest.Check([]lifecycle.Transition{list[0], list[2]}), id)
+	}
+	got, ok, err := state.Of("q").Get(t.Context(), "last 3-4")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "3-4", string(got))
+	s := d.Stats()
+	require.Equal(t, [4]uint64{400, 400, 0, 0}, [4]uint64{s.Started, s.Completed + s.Aborted, s.Errors + s.Panics + s.Invalid, s.Deadlines + s.Dropped})
 }
