@@ -1,6 +1,7 @@
 package overflow
 
 import (
+	"context"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -9,8 +10,8 @@ import (
 )
 
 const (
-	maxBranches = 64  // joined errors that are looked at
-	maxChain    = 100 // wrappers that are looked through
+	maxBranches = 64     // joined errors that are looked at
+	maxChain    = 10_000 // wrappers that are looked through
 )
 
 // branches returns the errors that err joins, itself if it joins none. It does
@@ -51,6 +52,42 @@ func branches(err error) []error {
 		out = append(out, err)
 	}
 	return out
+}
+
+// inChain asks each error of a chain of wrappers. Unlike package errors it does
+// not follow a circle forever.
+func inChain(err error, test func(error) bool) bool {
+	for n := 0; err != nil && n < maxChain; n++ {
+		if test(err) {
+			return true
+		}
+		u, ok := err.(interface{ Unwrap() error })
+		if !ok {
+			return false
+		}
+		err = u.Unwrap()
+	}
+	return false
+}
+
+// ownIn returns the first [*Error] of a chain, nil if it has none.
+func ownIn(err error) (own *Error) {
+	inChain(err, func(e error) bool {
+		own, _ = e.(*Error)
+		return own != nil
+	})
+	return own
+}
+
+// canceled reports whether a chain holds the end of a context.
+func canceled(err error) bool {
+	return inChain(err, func(e error) bool {
+		if e == context.Canceled || e == context.DeadlineExceeded {
+			return true
+		}
+		is, ok := e.(interface{ Is(error) bool })
+		return ok && (is.Is(context.Canceled) || is.Is(context.DeadlineExceeded))
+	})
 }
 
 // fromError reads one chain of wrapped errors and reports whether an error with

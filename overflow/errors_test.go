@@ -286,3 +286,30 @@ func TestOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestAnyDepth: an answer is found below thousands of wrappers, each of which
+// hides what it wraps from its own text.
+func TestAnyDepth(t *testing.T) {
+	deep := error(apiError())
+	for range 5000 {
+		deep = silent{deep}
+	}
+	deep = errors.Join(errors.New("closed"), fmt.Errorf("step: %w", deep))
+	r := Classify(deep)
+	assert.True(t, r.Overflow)
+	assert.Equal(t, 8192, r.Limit)
+	assert.True(t, Is(deep))
+	var loop loop
+	loop.self = &loop
+	assert.False(t, Classify(&loop).Overflow, "and a circle ends")
+}
+
+type silent struct{ error }
+
+func (silent) Error() string   { return "failed" }
+func (s silent) Unwrap() error { return s.error }
+
+type loop struct{ self error }
+
+func (*loop) Error() string   { return "around" }
+func (l *loop) Unwrap() error { return l.self }

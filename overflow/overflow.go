@@ -1,7 +1,6 @@
 package overflow
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -111,16 +110,14 @@ func Classify(err error, opts ...Option) Result {
 	}
 	best := Result{}
 	for i, branch := range branches(err) {
-		var own *Error
 		var r Result
-		switch {
-		case errors.As(branch, &own):
+		if own := ownIn(branch); own != nil {
 			r = own.Result
-		default:
+		} else {
 			ev := newEvidence(opts)
 			structured := ev.fromError(branch)
-			if !structured && (errors.Is(branch, context.Canceled) || errors.Is(branch, context.DeadlineExceeded)) {
-				r = Result{Class: ClassCanceled, Message: clip(branch.Error(), messageCap)}
+			if !structured && canceled(branch) {
+				r = Result{Class: ClassCanceled, Message: clip(errorText(branch), messageCap)}
 			} else {
 				r = ev.classify()
 			}

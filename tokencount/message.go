@@ -23,7 +23,8 @@ func (Estimator) ID() string { return EstimatorID }
 func (Estimator) Count(text string) int { return EstimateText(text) }
 
 // Pricer prices messages for a session with a counter: text by the counter,
-// pictures by their size and detail, calls, tools and framing by constants.
+// pictures by their size and detail, calls, tools
+// and framing by constants. An inline picture tells its size itself.
 type Pricer struct{ c Counter }
 
 var _ session.Pricer = Pricer{}
@@ -39,13 +40,16 @@ func NewPricer(c Counter) Pricer {
 // ID implements [session.Pricer].
 func (p Pricer) ID() string { return "message/2+" + p.c.ID() }
 
-// Price implements [session.Pricer].
+// mostPrice is the highest price of a message: more than any model reads.
+const mostPrice = 1 << 30
+
+// Price implements [session.Pricer]. It is at most 2³⁰.
 func (p Pricer) Price(m *session.Message) int {
-	n := PerMessage + p.parts(m.Parts)
+	n := sum(PerMessage, p.parts(m.Parts))
 	if m.Name != "" {
 		n += PerName + p.c.Count(m.Name)
 	}
-	return n
+	return min(n, mostPrice)
 }
 
 // PriceEnvelope implements [session.Pricer].
@@ -84,9 +88,13 @@ func (p Pricer) parts(parts []session.Part) int {
 		case session.ToolResult:
 			n += p.parts(part.Parts)
 		case session.Image:
-			n += EstimateImage(part.Width, part.Height, part.Detail)
+			w, h := part.Width, part.Height
+			if w <= 0 || h <= 0 {
+				w, h = pictureSize(part.URL)
+			}
+			n += EstimateImage(w, h, part.Detail)
 		case session.File:
-			n += EstimateFile(part.Bytes, part.MediaType)
+			n = sum(n, EstimateFile(part.Bytes, part.MediaType))
 		case session.Opaque:
 			n += p.c.Count(string(part.Raw))
 		}

@@ -24,8 +24,8 @@ type Measurement struct {
 func Measure(v session.View, provider, model string) Measurement {
 	m := Measurement{Priced: v.EnvelopeTokens() + v.SurfaceTokens(), Factor: Calibrate(v.UsageSamples(), provider, model)}
 	if u, ok := v.Usage(); ok && u.Fresh && sameRoute(u.Provider, u.Model, provider, model) &&
-		plausible(u.Prompt+u.Completion, m.Priced-u.Since) {
-		m.Tokens, m.Anchored = u.Prompt+u.Completion+scale(u.Since, m.Factor), true
+		plausible(sum(u.Prompt, u.Completion), m.Priced-u.Since) {
+		m.Tokens, m.Anchored = sum(u.Prompt, u.Completion, scale(u.Since, m.Factor)), true
 		return m
 	}
 	m.Tokens = scale(m.Priced, m.Factor)
@@ -77,6 +77,18 @@ func Calibrate(samples []session.UsageSample, provider, model string) float64 {
 // sameRoute compares routes; what one side does not tell is taken to be equal.
 func sameRoute(p1, m1, p2, m2 string) bool {
 	return (p1 == p2 || p1 == "" || p2 == "") && (m1 == m2 || m1 == "" || m2 == "")
+}
+
+// mostTokens is above whatever a request can have. Figures that a log may hold
+// stop there, so that no sum of them turns negative.
+const mostTokens = 1 << 40
+
+func sum(tokens ...int) int {
+	total := 0
+	for _, n := range tokens {
+		total = min(total+min(n, mostTokens), mostTokens)
+	}
+	return total
 }
 
 func scale(tokens int, factor float64) int {

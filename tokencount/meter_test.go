@@ -1,6 +1,7 @@
 package tokencount_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -72,4 +73,32 @@ func TestCalibrationIsBounded(t *testing.T) {
 	assert.Equal(t, 1.0, tokencount.Calibrate(partly, "p", "m"), "these are not of the whole request")
 	small := []session.UsageSample{{Reported: 900, Priced: 10}, {Reported: 900, Priced: 10}}
 	assert.Equal(t, 1.0, tokencount.Calibrate(small, "p", "m"))
+}
+
+// TestNoLogWedgesTheMeter: figures that no request can have are in a log that
+// loads, and the meter goes on.
+func TestNoLogWedgesTheMeter(t *testing.T) {
+	store := session.NewMemoryStore()
+	s := sessiontest.Open(t, store, &session.Options{Pricer: tokencount.NewPricer(nil)})
+	m := session.UserText("hello")
+	for range 3 {
+		m.Parts = append(m.Parts, session.File{Bytes: math.MaxInt, MediaType: "text/plain"}, session.Image{Width: math.MaxInt, Height: -1})
+	}
+	seqs, err := s.Append(t.Context(), m, session.UserText("more"))
+	require.NoError(t, err)
+	most := tokencount.Measure(s.View(), "", "").Tokens
+	assert.Positive(t, most)
+	for _, u := range []session.Usage{
+		{Node: seqs[1], Prompt: math.MaxInt, Completion: math.MaxInt},
+		{Node: seqs[1], Prompt: math.MaxInt, Completion: 1, CacheRead: math.MaxInt},
+		{Node: seqs[0], Prompt: 1},
+	} {
+		_, err := s.Record(t.Context(), u)
+		require.NoError(t, err)
+		got := tokencount.Measure(s.View(), "", "")
+		assert.Positive(t, got.Tokens, "%+v", u)
+		assert.Less(t, got.Tokens, 1<<42, "%+v", u)
+		again := sessiontest.Open(t, store, &session.Options{Pricer: tokencount.NewPricer(nil)})
+		assert.Equal(t, got, tokencount.Measure(again.View(), "", ""))
+	}
 }
