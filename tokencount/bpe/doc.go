@@ -5,6 +5,11 @@
 //	counter, err := bpe.For(bpe.O200kBase)
 //	n, err := counter.Count(ctx, text)
 //
+// Where the estimator of package tokencount goes, [Exact] goes, too:
+//
+//	exact, err := bpe.Exact(bpe.O200kBase)
+//	pricer := tokencount.NewPricer(exact)
+//
 // The vocabularies are embedded (about 5 MB in the binary) and parsed when first
 // asked for, in tens of milliseconds. Special tokens such as <|endoftext|> in a
 // text are counted as the plain text that they are, as every API does with
