@@ -11,6 +11,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
 )
@@ -41,7 +42,10 @@ func newWorld(t testing.TB) *world {
 		return clock
 	}})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() {
+		requesttest.Session(t, s.View())
+		_ = s.Close()
+	})
 	w := &world{session: s}
 	ids := 0
 	w.engine, err = engine.New(spy{summarize.NewExtractive(nil), w}, &engine.Options{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize/summarizetest"
 )
@@ -56,6 +57,7 @@ func golden(t *testing.T, name, got string) {
 
 // requireValid checks what providers demand of a request.
 func requireValid(t require.TestingT, body []byte) summarizetest.Chat {
+	requesttest.Chat(t, body)
 	var c summarizetest.Chat
 	require.NoError(t, json.Unmarshal(body, &c))
 	require.True(t, bytes.Equal(body, bytes.ToValidUTF8(body, nil)), "R8")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/recall"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/testdata"
@@ -324,7 +325,5 @@ func noNewProblems(t *testing.T, was, now *report) {
 
 func validRequest(t *testing.T, in *input) {
 	t.Helper()
-	req, err := openaichat.BuildRequest(in.session.View(), &openaichat.RequestOptions{Model: "m", ModelCall: true})
-	require.NoError(t, err)
-	require.Empty(t, openaichat.Validate(req.Body()))
+	requesttest.Session(t, in.session.View())
 }

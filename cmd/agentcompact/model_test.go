@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/summarize/summarizetest"
 )
 
@@ -45,6 +46,7 @@ func TestModel(t *testing.T) {
 	require.Equal(t, &usageInfo{Prompt: 900, Completion: 120}, out.Usage)
 	reqs := srv.Requests()
 	require.Len(t, reqs, 1)
+	requesttest.Chat(t, reqs[0].Body)
 	require.Equal(t, "Bearer sk-test", reqs[0].Header.Get("Authorization"))
 	require.Contains(t, string(reqs[0].Body), "keep the findings")
 }

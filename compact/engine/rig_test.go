@@ -14,6 +14,7 @@ import (
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/compacttest"
 	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/session/sessiontest"
 	"github.com/agentcompact/agentcompact/summarize"
@@ -211,7 +212,13 @@ func open(t *testing.T, store session.Store) *session.Session {
 	if store == nil {
 		store = session.NewMemoryStore()
 	}
-	return compacttest.Open(t, store)
+	s := compacttest.Open(t, store)
+	t.Cleanup(func() { // whatever was done to it, it can be sent
+		if v := s.View(); v.Len() > 0 {
+			requesttest.Session(t, v)
+		}
+	})
+	return s
 }
 
 func texts(t *testing.T, s *session.Session) []string {

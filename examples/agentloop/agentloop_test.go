@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/store/filestore"
 	"github.com/agentcompact/agentcompact/summarize/summarizetest"
@@ -69,6 +70,7 @@ func TestScripted(t *testing.T) {
 func checkRequest(t *testing.T, r summarizetest.Request) {
 	t.Helper()
 	assert.Empty(t, openaichat.ValidateWith(r.Body, openaichat.Checks{ModelCall: true, UniqueIDs: true}), "%s", r.Body)
+	requesttest.Chat(t, r.Body)
 	chat, err := r.Chat()
 	require.NoError(t, err)
 	var open []string

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
@@ -151,6 +152,9 @@ func (c *checks) why() string {
 
 func (c *checks) requests() {
 	e := c.e
+	for _, bad := range requesttest.Problems(c.w.sess.View()) {
+		c.bad("valid", "%s", bad)
+	}
 	var byOp []*chatRequest
 	for i, r := range c.w.seen.requests {
 		if e.Valid {

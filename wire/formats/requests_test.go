@@ -1,40 +1,22 @@
 package formats
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agentcompact/agentcompact/internal/requesttest"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/testdata"
 	"github.com/agentcompact/agentcompact/wire"
-	"github.com/agentcompact/agentcompact/wire/anthropicmessages"
-	"github.com/agentcompact/agentcompact/wire/gemini"
-	"github.com/agentcompact/agentcompact/wire/openaichat"
-	"github.com/agentcompact/agentcompact/wire/openairesponses"
 )
 
 // check builds the request of every provider and validates it with every rule.
 func check(t *testing.T, v session.View) {
 	t.Helper()
-	chat, err := openaichat.BuildRequest(v, &openaichat.RequestOptions{ModelCall: true, StrictAlternation: true})
-	require.NoError(t, err)
-	require.Empty(t, openaichat.ValidateWith(chat.Body(), openaichat.Checks{ModelCall: true, StrictAlternation: true, UniqueIDs: true}), "chat")
-	anthropic, err := anthropicmessages.BuildRequest(v, &anthropicmessages.RequestOptions{ModelCall: true})
-	require.NoError(t, err)
-	require.Empty(t, anthropicmessages.ValidateWith(anthropic.Body, anthropicmessages.Checks{ModelCall: true, Alternation: true}), "anthropic")
-	responses, err := openairesponses.BuildRequest(v, &openairesponses.RequestOptions{ModelCall: true})
-	require.NoError(t, err)
-	require.Empty(t, openairesponses.ValidateWith(responses.Body, openairesponses.Checks{ModelCall: true, UserFirst: true}), "responses")
-	contents, err := gemini.BuildRequest(v, &gemini.RequestOptions{ModelCall: true, Model: "models/gemini-3-pro"})
-	require.NoError(t, err)
-	require.Empty(t, gemini.ValidateWith(contents.Body, gemini.Checks{ModelCall: true, Alternation: true, Signatures: true}), "gemini")
-	for _, body := range [][]byte{anthropic.Body, responses.Body, contents.Body} {
-		require.True(t, json.Valid(body))
-	}
+	requesttest.Session(t, v)
 }
 
 func imported(t *testing.T, c *wire.Conversation) *session.Session {
