@@ -72,8 +72,10 @@ type report struct {
 	Conversations int              `json:"conversations"`
 	Checkpoints   []checkpointInfo `json:"checkpoints"`
 	Problems      []problem        `json:"problems"`
-	Notes         []string         `json:"notes,omitempty"`
-	MessageList   []messageInfo    `json:"message_list,omitempty"`
+	// HiddenProblems are in what is not live.
+	HiddenProblems []hiddenProblem `json:"hidden_problems,omitempty"`
+	Notes          []string        `json:"notes,omitempty"`
+	MessageList    []messageInfo   `json:"message_list,omitempty"`
 }
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -98,6 +100,9 @@ func (a *app) inspectCommand() *cobra.Command {
 			}
 			defer in.session.Close()
 			r := inspect(in, list)
+			if r.HiddenProblems, err = in.hiddenProblems(cmd.Context()); err != nil {
+				return err
+			}
 			if asJSON {
 				return a.json(r)
 			}
@@ -283,7 +288,11 @@ func (a *app) printReport(r *report) error {
 		}
 		row("", "%s %s, hides %s", state, c.Trigger, hides)
 	}
-	row("problems", "%d", len(r.Problems))
+	if n := len(r.HiddenProblems); n > 0 {
+		row("problems", "%d, and %d in what is not live, which agentcompact doctor lists", len(r.Problems), n)
+	} else {
+		row("problems", "%d", len(r.Problems))
+	}
 	for _, p := range r.Problems {
 		row("", "%s: call %q at message %d", strings.ReplaceAll(p.Kind, "_", " "), p.CallID, p.At)
 	}

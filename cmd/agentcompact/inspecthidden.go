@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/agentcompact/agentcompact/wire/doctor"
+)
+
+// hiddenProblem is a call or result without its other half that is not live: on
+// a branch that was left, in a side chain, or hidden by a compaction.
+type hiddenProblem struct {
+	Kind   doctor.Kind `json:"kind"`
+	CallID string      `json:"call_id,omitempty"`
+	Line   int         `json:"line,omitempty"`
+}
+
+// hiddenProblems are those of a file of bearable size that has messages which
+// are not live. They are what doctor finds.
+func (in *input) hiddenProblems(ctx context.Context) ([]hiddenProblem, error) {
+	if in.file == nil || in.conv.Side == 0 || in.info.Size() > largeFile {
+		return nil, nil
+	}
+	data, err := os.ReadFile(in.path)
+	if err != nil {
+		return nil, fileError(in.path, err)
+	}
+	list, err := doctor.Diagnose(ctx, data, in.file)
+	if err != nil {
+		return nil, err
+	}
+	var out []hiddenProblem
+	for _, f := range list {
+		if f.Kind == doctor.HiddenOrphan || f.Kind == doctor.HiddenUnanswered {
+			out = append(out, hiddenProblem{Kind: f.Kind, CallID: f.CallID, Line: f.Line})
+		}
+	}
+	return out, nil
+}
