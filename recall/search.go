@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"runtime"
 	"strings"
 	"sync"
@@ -191,21 +192,56 @@ func encoded(v session.View, seqs []session.Seq) [][]byte {
 // sieve returns a function that tells, from the JSON of a message, that it
 // cannot match; nil when nothing can be told.
 func (q *Query) sieve() func(raw []byte) bool {
-	run := plainRun(q.Text)
-	if len(run) < 2 {
-		return nil
-	}
-	index := func(s string) int { return strings.Index(s, run) }
-	if q.IgnoreCase {
-		if !ascii(q.Text) {
+	text := q.Text
+	if q.Regexp != "" {
+		re, err := syntax.Parse(q.Regexp, syntax.Perl)
+		if err != nil || q.IgnoreCase { // which folds more than ASCII
 			return nil
 		}
-		index = newFold(run).index
+		text = required(re.Simplify())
 	}
+	run := plainRun(text)
+	if len(run) < 2 || q.IgnoreCase && !ascii(text) {
+		return nil
+	}
+	absent := func(raw []byte) bool { return !bytes.Contains(raw, []byte(run)) }
+	if q.IgnoreCase {
+		f := newFold(run)
+		absent = func(raw []byte) bool { return f.index(string(raw)) < 0 }
+	}
+	phrase := strings.Contains(run, " ")
 	return func(raw []byte) bool {
-		// Escaped letters, and the form of recalled text, are for those who decode.
-		return index(string(raw)) < 0 && !bytes.Contains(raw, []byte(`\u00`)) && !bytes.Contains(raw, []byte(`"`+compact.FormRecalled+`"`))
+		// Escaped letters, the form of recalled text, and a phrase that may go from
+		// the name of a tool into its arguments, are for those who decode.
+		return absent(raw) && !bytes.Contains(raw, []byte(`\u00`)) && !bytes.Contains(raw, []byte(`"`+compact.FormRecalled+`"`)) &&
+			!(phrase && bytes.Contains(raw, []byte(`"tool_call"`)))
 	}
+}
+
+// required returns a text that stands in everything that an expression matches;
+// empty when there is none, or none that is written with one case.
+func required(re *syntax.Regexp) string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		if re.Flags&syntax.FoldCase == 0 {
+			return string(re.Rune)
+		}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return required(re.Sub[0])
+		}
+	case syntax.OpConcat:
+		best := ""
+		for _, sub := range re.Sub {
+			if s := required(sub); len(plainRun(s)) > len(plainRun(best)) {
+				best = s
+			}
+		}
+		return best
+	}
+	return ""
 }
 
 // plainRun returns the longest piece of a text that stands in JSON as it is.

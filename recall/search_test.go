@@ -50,6 +50,7 @@ func TestSearch(t *testing.T) {
 		{"visible ones too", recall.Query{Role: session.RoleUser, Scope: recall.Events(0, 1000)}, []session.Seq{second.Checkpoint, first.Checkpoint, visible[0], b[0], a[0]}, 15},
 		{"escapes undone", recall.Query{Text: `to "see" it`}, []session.Seq{b[1], a[1]}, 0},
 		{"as written", recall.Query{Text: `to \"see\" it`}, []session.Seq{b[1], a[1]}, 0},
+		{"from the name into the arguments", recall.Query{Text: `read_file {`}, []session.Seq{b[1], a[1]}, 0},
 		{"everything", recall.Query{Regexp: `.`}, all, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -204,4 +205,61 @@ func TestEscapedByOthers(t *testing.T) {
 	f, err := recall.Search(s.View(), recall.Query{Text: "needle"})
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Matched)
+}
+
+// TestExpressionsLikeAScan: what is told from the JSON of a payload, before it is
+// decoded, changes no answer.
+func TestExpressionsLikeAScan(t *testing.T) {
+	texts := []string{"open the Door", "open", "the window \u212a", "read_file twice", "a\nb open", "door door", `say "the"`, "opeN thE", "ab 12 abab"}
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	store, err := filestore.Open(path, nil)
+	require.NoError(t, err)
+	s, err := session.Open(t.Context(), store, nil)
+	require.NoError(t, err)
+	for _, x := range texts {
+		_, err := s.Append(t.Context(), session.UserText(x))
+		require.NoError(t, err)
+	}
+	_, err = s.Append(t.Context(), session.AssistantText("", session.ToolCall{ID: "1", Name: "bash", Arguments: `{"cmd":1}`}))
+	require.NoError(t, err)
+	_, err = s.Record(t.Context(), session.Rewind{To: session.NoSeq})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	search := func(q recall.Query) *recall.Found { // each in a log of which nothing is decoded yet
+		store, err := filestore.Open(path, &filestore.Options{ReadOnly: true})
+		require.NoError(t, err)
+		s, err := session.Open(t.Context(), store, nil)
+		require.NoError(t, err)
+		defer s.Close()
+		f, err := recall.Search(s.View(), q)
+		require.NoError(t, err)
+		return f
+	}
+	require.Equal(t, 1, search(recall.Query{Text: "bash {"}).Matched, "from the name of a tool into its arguments")
+	require.Equal(t, 1, search(recall.Query{Regexp: "bash {.cmd"}).Matched)
+	for _, expr := range []string{`open`, `op(en) the`, `(?i)open`, `op|do`, `(door ?)+`, `(door ?){2}`, `(?:door)*`, `o(?:pe)?n`, `the.*Door`, `"the"`, `b open`,
+		`^read_\w+ twice$`, `[a-b]{4}`, `(ab){2}`, `x*`, `\bthe\b`, `12 ab`, `(?i:K)`, `(open|open) the`, `ope[nN]`, `zulu`, `\u0222`, `(?s)a.b`} {
+		for _, fold := range []bool{false, true} {
+			src := expr
+			if fold {
+				src = "(?i:" + expr + ")"
+			}
+			re, err := regexp.Compile(src)
+			if err != nil {
+				continue
+			}
+			want := 0
+			if re.MatchString("") || re.MatchString(`bash {"cmd":1}`) {
+				want++ // the call
+			}
+			for _, x := range texts {
+				if re.MatchString(x) {
+					want++
+				}
+			}
+			f := search(recall.Query{Regexp: expr, IgnoreCase: fold})
+			require.Equal(t, want, f.Matched, "%s", src)
+			require.Equal(t, len(texts)+1, f.Scanned)
+		}
+	}
 }

@@ -97,6 +97,9 @@ func pin(ctx context.Context, s *session.Session, seqs []session.Seq, off bool) 
 	}
 	_, err := s.Update(ctx, func(v session.View) ([]session.Body, error) {
 		for _, q := range seqs {
+			if by := v.ShadowedBy(q); q < v.Next() && by != session.NoSeq {
+				return nil, fmt.Errorf("message %d is hidden by the one with seq %d and cannot be pinned: undo that compaction first, or pin before you compact", q, by)
+			}
 			if _, err := v.Position(q); err != nil {
 				return nil, fmt.Errorf("%w (messages are named by their seqs: see inspect --messages)", err)
 			}

@@ -286,7 +286,7 @@ func (a *app) printReport(r *report) error {
 		if c.Hides >= 0 {
 			hides = count(c.Hides, "message")
 		}
-		row("", "%s %s, hides %s", state, c.Trigger, hides)
+		row("", "%s, %s, hides %s", state, cmp.Or(why(c.Trigger), "of another program"), hides)
 	}
 	if n := len(r.HiddenProblems); n > 0 {
 		row("problems", "%d, and %d in what is not live, which agentcompact doctor lists", len(r.Problems), n)

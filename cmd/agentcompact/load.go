@@ -204,6 +204,9 @@ func loadOwn(ctx context.Context, path string, info fs.FileInfo, write bool) (*i
 		_ = store.Close()
 		return nil, ownError(path, err)
 	}
+	if torn, ok := store.Torn(); ok && !write {
+		in.notes = append(in.notes, fmt.Sprintf("the last %s belong to no whole append (%s): a crash left them, or they are being written; everything before them is shown", count(int(torn.Bytes), "byte"), torn.Reason))
+	}
 	in.session = s
 	return in, nil
 }

@@ -115,6 +115,7 @@ Made out of any of these by convert:
 	root.AddCommand(a.planCommand(), a.recallCommand(), a.undoCommand(), a.redoCommand(), a.pinCommand(), a.diffCommand(), a.reportCommand(), a.watchCommand(), a.evalCommand(), a.mcpCommand())
 	root.AddCommand(a.convertCommand(), a.doctorCommand())
 	plainDefaults(root)
+	completions(root)
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(a.helpCommand(root))
 	root.InitDefaultCompletionCmd()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/recall"
 	"github.com/agentcompact/agentcompact/session"
 )
@@ -111,6 +112,23 @@ func stateOf(e recall.Entry) string {
 	return "undone"
 }
 
+// why words a trigger, ours or one of another program.
+func why(trigger string) string {
+	switch compact.Trigger(trigger) {
+	case compact.Pressure:
+		return "under pressure"
+	case compact.ContextOverflow:
+		return "after an overflow"
+	case compact.Now:
+		return "by hand"
+	case compact.Region:
+		return "a span by hand"
+	case compact.Behind:
+		return "in the background"
+	}
+	return trigger
+}
+
 // seqRange words a range of seqs.
 func seqRange(from, to session.Seq) string {
 	if from == to {
@@ -143,12 +161,12 @@ func (a *app) printList(out listed) error {
 		}
 		fmt.Fprintf(w, "  hides %s\n", what)
 		if e.Summarizer != "" {
-			fmt.Fprintf(w, "  %s, by %s: %s\n", e.Trigger, e.Summarizer, a.dim(visible(short(e.Text, 80))))
+			fmt.Fprintf(w, "  %s, by the summarizer %s: %s\n", why(string(e.Trigger)), e.Summarizer, a.dim(visible(short(e.Text, 80))))
 		}
 	}
 	fmt.Fprintf(w, "%s hidden in all\n", count(out.Hidden, "message"))
 	if out.Foreign > 0 {
-		fmt.Fprintf(w, "%s of another program: what it replaced is not in a log of ours\n", count(out.Foreign, "checkpoint"))
+		fmt.Fprintf(w, "%s of another program: what %s replaced is not in a log of ours\n", count(out.Foreign, "checkpoint"), map[bool]string{true: "it", false: "they"}[out.Foreign == 1])
 	}
 	for _, n := range out.Notes {
 		fmt.Fprintln(a.stderr, "note:", n)

@@ -112,6 +112,7 @@ type page struct {
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"num":  thousands,
+	"why":  why,
 	"when": when,
 	"count": func(n int, thing string) string {
 		return strings.Replace(count(n, thing), strconv.Itoa(n), thousands(n), 1)

@@ -39,7 +39,7 @@ func reportOf(t *testing.T, name string, ratios ...string) string {
 	return out
 }
 
-// TestReportInTheBrowser looks at the reports of three recorded sessions as a
+// TestReportInTheBrowser looks at the reports of four recorded sessions as a
 // person would: on a desk and on a phone, in the dark, with the keyboard.
 func TestReportInTheBrowser(t *testing.T) {
 	b := openBrowser(t)
@@ -51,6 +51,7 @@ func TestReportInTheBrowser(t *testing.T) {
 		{"trajectory", "mini-swe-380-messages.traj.json", []string{"0.5", "0.2"}, "returncode"},
 		{"claude-code", "claude-code/queue-operations.jsonl", []string{"0.4"}, "the"},
 		{"codex", "rollout-long-4aborted.jsonl", []string{"0.3"}, "apply_patch"},
+		{"gemini", "gemini/contents-105-messages.json", []string{"0.3"}, "file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.t = t
@@ -85,6 +86,8 @@ func TestReportInTheBrowser(t *testing.T) {
 			require.NotEqual(t, light, b.eval(`getComputedStyle(document.body).backgroundColor`))
 			b.eval(`scrollTo(0, 0)`)
 			b.shoot(c.name + "-dark")
+			b.size(390, 844, true)
+			b.shoot(c.name + "-phone-dark")
 			b.size(360, 780, false)
 			require.Equal(t, "true", b.eval(`document.documentElement.scrollWidth <= 360`), "nothing is wider than a phone")
 			b.eval(`document.getElementById("open").click()`)

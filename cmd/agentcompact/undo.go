@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/compact/engine"
+	"github.com/agentcompact/agentcompact/recall"
 	"github.com/agentcompact/agentcompact/session"
 )
 
@@ -109,6 +111,9 @@ func (a *app) turnBack(ctx context.Context, path string, f *undoFlags, mark stri
 	if errors.As(err, &ce) && ce.Code == compact.NotFound && f.id == "" {
 		return &exitError{code: exitNothing, err: fmt.Errorf("%s: %s", path, because(ce))}
 	}
+	if ce != nil && ce.Code == compact.Changed && mark == ".redo" && !undoneIn(s.View()) {
+		return &exitError{code: exitNothing, err: fmt.Errorf("%s: everything that was undone has been put back", path)}
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -147,6 +152,14 @@ func (a *app) turnBack(ctx context.Context, path string, f *undoFlags, mark stri
 		fmt.Fprintln(a.stderr, "note:", n)
 	}
 	return nil
+}
+
+// undoneIn reports whether a checkpoint is undone and was not put back.
+func undoneIn(v session.View) bool {
+	list := recall.List(v)
+	return slices.ContainsFunc(list, func(e recall.Entry) bool {
+		return !e.Pruned && stateOf(e) == "undone" && !slices.ContainsFunc(list, func(o recall.Entry) bool { return o.ID == e.ID && stateOf(o) != "undone" })
+	})
 }
 
 // pinned is what pin prints.

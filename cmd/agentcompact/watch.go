@@ -210,7 +210,7 @@ func (w *watcher) line(x watched) error {
 	for _, e := range x.Checkpoints {
 		fmt.Fprintf(&b, "%s  %s %s: hides %s", at, a.green("checkpoint"), e.ID, count(len(e.Seqs), "message"))
 		if e.Before > 0 {
-			fmt.Fprintf(&b, ", %d → %d tokens, %s, by %s", e.Before, e.After, e.Trigger, e.Summarizer)
+			fmt.Fprintf(&b, ", %d → %d tokens, %s, by %s", e.Before, e.After, why(string(e.Trigger)), e.Summarizer)
 		}
 		b.WriteByte('\n')
 	}
