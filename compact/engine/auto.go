@@ -167,7 +167,7 @@ func (e *Engine) inTail(s *session.Session, v session.View, threshold int, sp sp
 // overflow takes the lease, shortens tool results under it, and folds the rest
 // if that was not enough: whoever runs a compaction already is not disturbed.
 func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, out *compact.Outcome) error {
-	o := flood{e: e, s: agent.Session, limit: d.overflowLimit(), cap: d.policy.ResultCap, wanted: d.policy.tail(d.base())}
+	o := flood{e: e, s: agent.Session, limit: d.overflowLimit(), resultCap: d.policy.ResultCap, wanted: d.policy.tail(d.base())}
 	a, err := e.begin(ctx, agent, job{trigger: compact.ContextOverflow, choose: func(v session.View) (span, error) {
 		sp, err := o.fold(v)
 		if err == nil {
@@ -199,11 +199,11 @@ func (e *Engine) overflow(ctx context.Context, agent compact.Agent, d decision, 
 
 // flood is what an overflow goes by.
 type flood struct {
-	e      *Engine
-	s      *session.Session
-	limit  int // what the session should be below, in our prices; 0 for none
-	cap    int // of results, by the policy; 0 for none
-	wanted tail
+	e         *Engine
+	s         *session.Session
+	limit     int // what the session should be below, in our prices; 0 for none
+	resultCap int // by the policy; 0 for none
+	wanted    tail
 }
 
 // fold selects what a summary would replace. Only the newest unit has to stay;
@@ -275,11 +275,11 @@ func (o flood) older(v session.View) ([]shortened, error) {
 	if e.opts.Prune.Off {
 		from = 0
 	}
-	list, err := e.oversized(o.s, v, 0, from, e.opts.Prune.limit(o.cap))
-	if err != nil || o.cap == 0 {
+	list, err := e.oversized(o.s, v, 0, from, e.opts.Prune.limit(o.resultCap))
+	if err != nil || o.resultCap == 0 {
 		return list, err
 	}
-	capped, err := e.oversized(o.s, v, from, v.Len(), o.cap)
+	capped, err := e.oversized(o.s, v, from, v.Len(), o.resultCap)
 	return append(list, capped...), err
 }
 
@@ -292,7 +292,7 @@ func (o flood) newest(v session.View) ([]shortened, error) {
 			return list, err
 		}
 	}
-	return o.e.oversized(o.s, v, 0, v.Len(), o.e.opts.Prune.limit(o.cap))
+	return o.e.oversized(o.s, v, 0, v.Len(), o.e.opts.Prune.limit(o.resultCap))
 }
 
 // overflowLimit is what the session should be below after an overflow: the

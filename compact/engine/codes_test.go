@@ -236,3 +236,30 @@ func TestPrecedence(t *testing.T) {
 		})
 	}
 }
+
+// Cancellation wins until the commit: also when it comes after the summary, from
+// what the host is asked for the checkpoint.
+func TestCancelledAfterTheSummary(t *testing.T) {
+	for _, trigger := range []compact.Trigger{compact.Pressure, compact.ContextOverflow, compact.Now, compact.Region} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("escape")
+		r := newRig(t, 26, func(o *engine.Options) {
+			o.LiveNotes = func(context.Context, compact.Agent) []string { cancel(cause); return nil }
+		})
+		before := texts(t, r.s)
+		var err error
+		switch trigger {
+		case compact.Now:
+			_, err = r.e.CompactNow(ctx, r.agent, nil)
+		case compact.Region:
+			_, err = r.e.CompactRegion(ctx, r.agent, 0, 15)
+		default:
+			_, err = r.e.CompactIfNeeded(ctx, r.agent, trigger)
+		}
+		require.ErrorIs(t, err, compact.Cancelled, "%s", trigger)
+		require.ErrorIs(t, err, cause)
+		assert.Equal(t, before, texts(t, r.s))
+		assert.Equal(t, compact.Cancelled, r.last().End.Code)
+		assert.Len(t, r.last().End.Calls, 1)
+	}
+}

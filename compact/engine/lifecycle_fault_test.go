@@ -33,7 +33,7 @@ func TestLifecycleFaults(t *testing.T) {
 		"long":  func(context.Context) (string, error) { return fill(30_000, "words"), nil },
 	}
 	ways := []string{"none", "cancel", "store fails at start", "store fails at commit", "edited meanwhile"}
-	triggers := []compact.Trigger{compact.Pressure, compact.Now, compact.Region, compact.Behind}
+	triggers := []compact.Trigger{compact.Pressure, compact.ContextOverflow, compact.Now, compact.Region, compact.Behind}
 	for name, do := range summarizers {
 		for _, way := range ways {
 			for _, trigger := range triggers {
@@ -122,7 +122,7 @@ func lifecycleFault(t *testing.T, kind string, do func(context.Context) (string,
 		faulty.On(2, sessiontest.Fail)
 	}
 	switch trigger {
-	case compact.Pressure:
+	case compact.Pressure, compact.ContextOverflow:
 		_, err = e.CompactIfNeeded(ctx, agent, trigger)
 	case compact.Now:
 		_, err = e.CompactNow(ctx, agent, nil)

@@ -208,11 +208,11 @@ func (p Prune) validate() error {
 	return nil
 }
 
-// limit is above what a result is oversized; cap is that of the policy, 0 for
+// limit is above what a result is oversized; own is the cap of the policy, 0 for
 // none.
-func (p Prune) limit(cap int) int {
-	if cap > 0 {
-		return min(p.OversizedTokens, cap)
+func (p Prune) limit(own int) int {
+	if own > 0 {
+		return min(p.OversizedTokens, own)
 	}
 	return p.OversizedTokens
 }
