@@ -49,6 +49,15 @@ func (a *app) withView(ctx context.Context, path string, conversation int, fn fu
 	return fn(in, in.session.View())
 }
 
+// hint says why a file hides nothing, where a person may have named another one
+// than was meant.
+func (in *input) hint() string {
+	if in.file == nil || in.restored {
+		return ""
+	}
+	return ": name the file that compact wrote, which has its log beside it"
+}
+
 func conversationFlag(cmd *cobra.Command, n *int) {
 	cmd.Flags().IntVar(n, "conversation", 0, "which conversation of the file, from 1 (default the first)")
 }
@@ -214,7 +223,7 @@ func (a *app) recallReadCommand() *cobra.Command {
 			if all {
 				o.MaxTokens = 1 << 50
 			}
-			return a.withView(cmd.Context(), args[0], conversation, func(_ *input, v session.View) error {
+			return a.withView(cmd.Context(), args[0], conversation, func(in *input, v session.View) error {
 				p, err := recall.Read(v, scope, o)
 				if err != nil {
 					return fmt.Errorf("%s: %w", args[0], err)
@@ -230,7 +239,7 @@ func (a *app) recallReadCommand() *cobra.Command {
 					return err
 				}
 				if p.Total == 0 {
-					fmt.Fprintln(a.stderr, "nothing is hidden")
+					fmt.Fprintln(a.stderr, "nothing is hidden"+in.hint())
 				}
 				if p.Next != "" {
 					fmt.Fprintf(a.stderr, "the next page: --cursor %s (%s in all)\n", p.Next, count(p.Total, "message"))
@@ -288,7 +297,7 @@ func (a *app) recallSearchCommand() *cobra.Command {
 			if id != "" {
 				q.Scope = recall.Checkpoint(id)
 			}
-			return a.withView(cmd.Context(), path, conversation, func(_ *input, v session.View) error {
+			return a.withView(cmd.Context(), path, conversation, func(in *input, v session.View) error {
 				if everywhere && v.Next() > 0 {
 					q.Scope = recall.Events(0, v.Next()-1)
 				}
@@ -301,11 +310,11 @@ func (a *app) recallSearchCommand() *cobra.Command {
 				}
 				w := bufio.NewWriter(a.stdout)
 				for _, h := range f.Hits {
-					in := ""
+					by := ""
 					if h.Compaction != "" {
-						in = " " + a.dim(h.Compaction)
+						by = " " + a.dim(h.Compaction)
 					}
-					fmt.Fprintf(w, "%s %s%s  %s\n", a.bold(fmt.Sprint(h.Seq)), h.Role, in, visible(h.Snippet))
+					fmt.Fprintf(w, "%s %s%s  %s\n", a.bold(fmt.Sprint(h.Seq)), h.Role, by, visible(h.Snippet))
 				}
 				matched := "none matches"
 				switch {
@@ -317,7 +326,11 @@ func (a *app) recallSearchCommand() *cobra.Command {
 				if f.Truncated {
 					matched += fmt.Sprintf(", the newest %d shown: --limit shows more", len(f.Hits))
 				}
-				fmt.Fprintf(a.stderr, "%s searched, %s\n", count(f.Scanned, "message"), matched)
+				hint := ""
+				if f.Scanned == 0 {
+					hint = in.hint()
+				}
+				fmt.Fprintf(a.stderr, "%s searched, %s%s\n", count(f.Scanned, "message"), matched, hint)
 				return w.Flush()
 			})
 		},

@@ -106,7 +106,7 @@ func (a *app) turnBack(ctx context.Context, path string, f *undoFlags, mark stri
 	seq, err := fn(ctx, e, compact.Agent{Session: s})
 	var ce *compact.Error
 	if errors.As(err, &ce) && ce.Code == compact.NotFound && ed.in.file != nil && !ed.in.restored {
-		return &exitError{code: exitNothing, err: fmt.Errorf("%s: there is no log %s that says what was there", path, sidecarPath(path, ed.in.index))}
+		return &exitError{code: exitNothing, err: fmt.Errorf("%s: there is no log %s that says what was there: name the file that compact wrote", path, sidecarPath(path, ed.in.index))}
 	}
 	if errors.As(err, &ce) && ce.Code == compact.NotFound && f.id == "" {
 		return &exitError{code: exitNothing, err: fmt.Errorf("%s: %s", path, because(ce))}
