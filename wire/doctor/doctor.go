@@ -55,6 +55,8 @@ const (
 	ResultWithoutID Kind = "result_without_id"
 	CallIDReused    Kind = "call_id_reused"
 	RepeatedRole    Kind = "repeated_role"
+	ModelFirst      Kind = "model_first"
+	SystemBetween   Kind = "system_in_between"
 	EmptyMessage    Kind = "empty_message"
 	BadArguments    Kind = "bad_arguments"
 	WrongUsage      Kind = "wrong_usage"
@@ -94,6 +96,8 @@ var about = map[Kind]struct {
 	ResultWithoutID:  {"the result and its call are matched by their order alone", false},
 	CallIDReused:     {"none: a result belongs to the nearest open call of its id", true},
 	RepeatedRole:     {"none: the provider merges neighbors of one role", true},
+	ModelFirst:       {"providers refuse a request that does not begin with the user", false},
+	SystemBetween:    {"none in requests that are built here, where it is a note; some providers refuse it as it is", true},
 	EmptyMessage:     {"nothing of it can be sent; it is left out of requests", true},
 	BadArguments:     {"some providers refuse the request", false},
 	WrongUsage:       {"the size of the conversation is misjudged", false},
@@ -236,6 +240,12 @@ func conversation(ctx context.Context, data []byte, f *wire.File, c *wire.Conver
 		if m.Role != session.RoleTool && m.IsEmpty() {
 			add(i, "", finding(EmptyMessage, "the %s message has neither text nor calls", m.Role))
 		}
+		if i == 0 && modelFirst(f.Format, c) {
+			add(i, "", finding(ModelFirst, "the first message is the model's"))
+		}
+		if m.Role == session.RoleSystem || m.Role == session.RoleDeveloper && f.Format == "openai-chat" {
+			add(i, "", finding(SystemBetween, "a %s message stands in the conversation", m.Role))
+		}
 		if data == nil && !validUTF8(m) {
 			add(i, "", finding(InvalidUTF8, "there are bytes that are not UTF-8"))
 		}
@@ -264,6 +274,11 @@ func madeUp(format string, c session.ToolCall) bool {
 // takesTurns knows the formats in which user and assistant are meant to take turns.
 func takesTurns(format string) bool {
 	return format == "gemini-contents" || format == "anthropic-messages"
+}
+
+// modelFirst reports whether the model has the first word where that is refused.
+func modelFirst(format string, c *wire.Conversation) bool {
+	return takesTurns(format) && len(c.Entries) > 0 && c.Entries[0].Message.Role == session.RoleAssistant
 }
 
 func turnRole(r session.Role) string {

@@ -261,13 +261,17 @@ func (p *patient) surface(v session.View) []wire.Item {
 			out = append(out, wire.Item{Entry: -1, Message: m})
 		}
 	}
+	if len(out) == 0 && len(p.c.Entries) > 0 { // no surface at all would mean no change
+		return []wire.Item{{Entry: -1, Message: note("[A result without a call stood here.]")}}
+	}
 	if takesTurns(p.format) {
 		return p.merge(out)
 	}
 	return out
 }
 
-// merge makes one message of neighbors that hold results.
+// merge makes one message of neighbors that hold results, and gives the user the
+// first word.
 func (p *patient) merge(items []wire.Item) []wire.Item {
 	message := func(it wire.Item) *session.Message {
 		if it.Message != nil {
@@ -275,7 +279,11 @@ func (p *patient) merge(items []wire.Item) []wire.Item {
 		}
 		return &p.c.Entries[it.Entry].Message
 	}
-	out := items[:0]
+	var out []wire.Item
+	if len(items) > 0 && message(items[0]).Role == session.RoleAssistant {
+		p.did(ModelFirst, max(items[0].Entry, 0), "", "a note stands before it now")
+		out = append(out, wire.Item{Entry: -1, Message: note("[The beginning of this conversation is not there.]")})
+	}
 	for _, it := range items {
 		m := message(it)
 		n := len(out) - 1

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/anthropicmessages"
 	"github.com/agentcompact/agentcompact/wire/openaichat"
 )
 
@@ -108,6 +109,30 @@ func TestRepair(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The model's first word and system messages in between are named, the one where
+// it is refused.
+func TestOrder(t *testing.T) {
+	data := []byte(`{"model":"claude-m","max_tokens":5,"messages":[{"role":"assistant","content":"hello"},{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"y"}]}]}`)
+	f, err := codecOf(t, data).Read(t.Context(), data)
+	require.NoError(t, err)
+	list, err := Diagnose(t.Context(), data, f)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, ModelFirst, list[0].Kind)
+	r, _ := fixed(t, data, Options{})
+	require.Equal(t, []Kind{ModelFirst}, kinds(r.Changes))
+	require.Empty(t, anthropicmessages.Validate(r.Data))
+
+	data = []byte(`[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"system","content":"mind"},{"role":"user","content":"c"}]`)
+	f, err = codecOf(t, data).Read(t.Context(), data)
+	require.NoError(t, err)
+	list, err = Diagnose(t.Context(), data, f)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, SystemBetween, list[0].Kind)
+	require.True(t, list[0].Normal)
 }
 
 // What an option decides is named.

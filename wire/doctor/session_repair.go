@@ -182,9 +182,6 @@ func (o *surgeon) lay(v session.View, c *wire.Conversation, seqs []session.Seq, 
 			return nil, false
 		}
 	}
-	if len(items) == 0 { // something has to stand in the place of what goes
-		items = []wire.Item{{Entry: -1, Message: note("[A result without a call stood here.]")}}
-	}
 	bodies := []session.Body{session.Replace{Start: seqs[from], End: seqs[len(seqs)-1], Message: *message(items[from])}}
 	for _, it := range items[from+1:] {
 		bodies = append(bodies, session.Append{Message: *message(it)})

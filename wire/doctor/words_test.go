@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,7 +86,9 @@ var spellings = []spelling{
 			return `{"role":"user","parts":[` + each(ids, `{"functionResponse":{"id":"$","name":"f","response":{"output":"result"}}}`) + `]}`
 		},
 		func(body []byte) []wire.Rule {
-			return rules(gemini.Validate(body), func(v wire.Violation) wire.Rule { return v.Rule })
+			// Two contents of the model in a row are merged when a request is built.
+			return slices.DeleteFunc(rules(gemini.Validate(body), func(v wire.Violation) wire.Rule { return v.Rule }),
+				func(r wire.Rule) bool { return r == wire.RuleOrder })
 		}},
 }
 
@@ -113,7 +116,11 @@ func TestRepairAnyFile(t *testing.T) {
 	for _, s := range spellings {
 		t.Run(s.format, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				word := append([]string{"u"}, rapid.SliceOfN(rapid.SampledFrom(strings.Fields("u a C1 C2 C12 C11 C3 R1 R2 R3 R12 R21 R11 R9")), 1, 14).Draw(rt, "word")...)
+				word := []string{"u"}
+				if takesTurns(s.format) && rapid.Bool().Draw(rt, "any begins") {
+					word = nil
+				}
+				word = append(word, rapid.SliceOfN(rapid.SampledFrom(strings.Fields("u a C1 C2 C12 C11 C3 R1 R2 R3 R12 R21 R11 R9")), 1, 14).Draw(rt, "word")...)
 				data := s.spell(word)
 				codec, _ := wire.Detect(data, true, formats.All()...)
 				if codec == nil || codec.Name() != s.format {

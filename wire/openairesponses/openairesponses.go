@@ -306,7 +306,12 @@ func (f *file) encode(pieces []splice.Piece) ([]json.RawMessage, error) {
 		if len(list) == 0 {
 			return nil, &wire.Error{Format: Format, Detail: "a message has nothing that the format can hold; drop it or give it a text"}
 		}
-		out = append(out, list...)
+		for _, raw := range list {
+			if p.Message.Origin == nil { // made here; what was read keeps its fields
+				raw = accepted(raw)
+			}
+			out = append(out, raw)
+		}
 	}
 	return out, nil
 }
