@@ -87,23 +87,6 @@ func compacted(t testing.TB, c *wire.Conversation) ([]wire.Item, []session.Messa
 	return items, append([]session.Message{m}, surface(c.Entries[cut:])...)
 }
 
-func TestRoundTrip(t *testing.T) {
-	for _, s := range transcripts(t) {
-		t.Run(s.Path, func(t *testing.T) {
-			require.Equal(t, wire.Certain, Codec{}.Detect(s.data, true))
-			f := read(t, s.data)
-			for i := range f.Conversations {
-				require.True(t, bytes.Equal(s.data, write(t, f, i, nil)), "without items the file changed")
-				var same []wire.Item
-				for n := range f.Conversations[i].Entries {
-					same = append(same, wire.Item{Entry: n})
-				}
-				require.True(t, bytes.Equal(s.data, write(t, f, i, same)), "with all entries the file changed")
-			}
-		})
-	}
-}
-
 func TestCompactionOfEveryTranscript(t *testing.T) {
 	for _, s := range transcripts(t) {
 		f := read(t, s.data)
@@ -129,56 +112,6 @@ func TestCompactionOfEveryTranscript(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestPrunedSurface writes a surface with a pin, a changed result, and an
-// appended note, then compacts the outcome again.
-func TestPrunedSurface(t *testing.T) {
-	for _, s := range transcripts(t) {
-		t.Run(s.Path, func(t *testing.T) {
-			f := read(t, s.data)
-			c := f.Conversations[0]
-			items, _ := compacted(t, c)
-			if len(items) > 2 {
-				items = append(items[:1], append([]wire.Item{{Entry: 0}}, items[1:]...)...)
-			}
-			pruned := false
-			for i := range items {
-				if items[i].Entry < 0 {
-					continue
-				}
-				m := c.Entries[items[i].Entry].Message
-				if m.Role != session.RoleTool || pruned {
-					continue
-				}
-				n := m.Clone()
-				r := n.Parts[0].(session.ToolResult)
-				r.Parts = []session.Part{session.Text{Text: "[pruned]"}}
-				n.Parts[0] = r
-				n.Source = session.Source{Kind: session.SourcePlugin, Plugin: compact.Plugin, Form: compact.FormPruned, Ref: "p1"}
-				items[i].Message = n
-				pruned = true
-			}
-			note := session.Message{Role: session.RoleUser, Parts: []session.Part{session.Text{Text: "a note"}}, Source: session.Source{Kind: session.SourcePlugin, Plugin: "host", Form: "note"}}
-			items = append(items, wire.Item{Entry: -1, Message: &note})
-
-			var want []session.Message
-			for _, it := range items {
-				if it.Message != nil {
-					want = append(want, surface([]wire.Entry{{Message: *it.Message}})...)
-				} else {
-					want = append(want, surface(c.Entries[it.Entry:it.Entry+1])...)
-				}
-			}
-			out := write(t, f, 0, items)
-			again := read(t, out)
-			require.Equal(t, want, surface(again.Conversations[0].Entries))
-
-			items, want = compacted(t, again.Conversations[0])
-			twice := read(t, write(t, again, 0, items))
-			require.Equal(t, want, surface(twice.Conversations[0].Entries))
-		})
 	}
 }
 
