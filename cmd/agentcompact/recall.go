@@ -93,11 +93,7 @@ func (a *app) recallListCommand() *cobra.Command {
 					return err
 				}
 				out.Hidden = p.Total
-				for _, c := range checkpoints(in, v) {
-					if c.ID == "" || !slices.ContainsFunc(out.Checkpoints, func(e recall.Entry) bool { return e.ID == c.ID }) {
-						out.Foreign++
-					}
-				}
+				out.Foreign = foreign(in, v)
 				if asJSON {
 					return a.json(out)
 				}
@@ -108,6 +104,27 @@ func (a *app) recallListCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	conversationFlag(cmd, &conversation)
 	return cmd
+}
+
+// foreign counts the checkpoints that the file marks and no log of ours has.
+func foreign(in *input, v session.View) int {
+	ours := recall.List(v)
+	n := 0
+	for _, c := range checkpoints(in, v) {
+		if c.ID == "" || !slices.ContainsFunc(ours, func(e recall.Entry) bool { return e.ID == c.ID }) {
+			n++
+		}
+	}
+	return n
+}
+
+// foreignWords says what is to be known about them.
+func foreignWords(n int) string {
+	what := "it"
+	if n > 1 {
+		what = "they"
+	}
+	return fmt.Sprintf("%s of another program: what %s replaced is not in a log of ours", count(n, "checkpoint"), what)
 }
 
 // stateOf words where a checkpoint stands.
@@ -175,7 +192,7 @@ func (a *app) printList(out listed) error {
 	}
 	fmt.Fprintf(w, "%s hidden in all\n", count(out.Hidden, "message"))
 	if out.Foreign > 0 {
-		fmt.Fprintf(w, "%s of another program: what %s replaced is not in a log of ours\n", count(out.Foreign, "checkpoint"), map[bool]string{true: "it", false: "they"}[out.Foreign == 1])
+		fmt.Fprintln(w, foreignWords(out.Foreign))
 	}
 	for _, n := range out.Notes {
 		fmt.Fprintln(a.stderr, "note:", n)

@@ -33,12 +33,14 @@ type pageData struct {
 	From          time.Time        `json:"from,omitzero"`
 	To            time.Time        `json:"to,omitzero"`
 	Marks         []*checkpointRow `json:"checkpoints"`
-	ByRole        []share          `json:"by_role"`
-	ByTool        []share          `json:"by_tool"`
-	ByFile        []share          `json:"by_file"`
-	Problems      []problem        `json:"problems"`
-	Cost          *spent           `json:"cost"`
-	Notes         []string         `json:"notes,omitempty"`
+	// Foreign counts checkpoints of another program, which are not among them.
+	Foreign  int       `json:"foreign"`
+	ByRole   []share   `json:"by_role"`
+	ByTool   []share   `json:"by_tool"`
+	ByFile   []share   `json:"by_file"`
+	Problems []problem `json:"problems"`
+	Cost     *spent    `json:"cost"`
+	Notes    []string  `json:"notes,omitempty"`
 
 	Chart  chart     `json:"-"`
 	Items  []*item   `json:"-"` // the surface, in order
@@ -136,6 +138,9 @@ func makePage(in *input, window int, full bool) (*pageData, error) {
 		Conversations: in.conversations(), Messages: v.Len(), Tokens: counted(v), Problems: problems(v), Notes: in.notes, Made: time.Now(),
 		Marks: []*checkpointRow{}}
 	p.data = d
+	if d.Foreign = foreign(in, v); d.Foreign > 0 {
+		d.Notes = append(slices.Clone(d.Notes), foreignWords(d.Foreign))
+	}
 	if in.file != nil {
 		d.Container = in.file.Container
 	}
