@@ -68,11 +68,13 @@ func collectPlain(items []Item) []Fact {
 				if a, _ := nextLiteral(s, 0); a >= 0 {
 					v--
 				}
-				lines = append(lines, line{Fact{Seq: it.Seq, Line: s, By: byName(by)}, i, v, kind})
+				if v > 0 {
+					lines = append(lines, line{Fact{Seq: it.Seq, Line: s, By: byName(by)}, i, v, kind})
+				}
 			})
 		})
 	}
-	lines = slices.DeleteFunc(lines, func(l line) bool { return l.value < 1 || count[l.kind] > 1 })
+	lines = slices.DeleteFunc(lines, func(l line) bool { return count[l.kind] > 1 })
 	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.item, a.item))
 	})
