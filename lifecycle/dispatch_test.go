@@ -134,35 +134,43 @@ func TestCancellation(t *testing.T) {
 // TestCancellationSparesObservers: the end of a context ends what preservers
 // are told of an opened request, and nothing of what observers are.
 func TestCancellationSparesObservers(t *testing.T) {
-	for _, already := range []bool{false, true} {
+	for _, when := range []string{"before", "in a preserver", "in an observer"} {
 		synctest.Test(t, func(t *testing.T) {
 			gate := make(chan struct{})
 			var tr trace
 			p, q := traced(&tr, "p"), traced(&tr, "q")
-			p.opened = func(context.Context, doc, []lifecycle.Event) error { <-gate; return nil }
+			if when == "in a preserver" {
+				p.opened = func(context.Context, doc, []lifecycle.Event) error { <-gate; return nil }
+			}
+			ctx, cancel := context.WithCancel(t.Context())
 			watch := watcher(func(ctx context.Context, e lifecycle.Event) error {
+				if when == "in an observer" && e.Phase == lifecycle.PhaseStarted {
+					time.Sleep(2 * time.Millisecond)
+				}
 				tr.add("observer:" + string(e.Phase))
 				return ctx.Err()
 			})
 			d := newDocs(t, lifecycle.Options[doc, doc]{Observers: []lifecycle.Observer{watch, watch}, Preservers: []lifecycle.Preserver[doc, doc]{p, q}})
-			ctx, cancel := context.WithCancel(t.Context())
-			if already {
+			if when == "before" {
 				cancel()
 			} else {
 				time.AfterFunc(time.Millisecond, cancel)
 			}
-			began := time.Now()
 			r := begin(d)
 			r.RequestOpened(ctx, doc{}, "")
-			require.LessOrEqual(t, time.Since(began), time.Millisecond)
+			require.Error(t, ctx.Err())
 			r.Committed(ctx, doc{}, nil)
-			require.Equal(t, "observer:started observer:started observer:completed observer:completed p:after q:after", strings.Join(tr, " "))
-			s := d.Stats()
-			want := uint64(1)
-			if already {
-				want = 0 // not even begun
+			want, calls := "observer:started observer:started observer:completed observer:completed p:after q:after", 6
+			switch when {
+			case "in a preserver":
+				calls++
+			case "in an observer":
+				want, calls = "p:opened:started q:opened:started "+want, calls+2
 			}
-			require.Equal(t, [4]uint64{6 + want, 0, want, 0}, [4]uint64{s.Calls, s.Errors, s.Canceled, s.Deadlines})
+			require.Equal(t, want, strings.Join(tr, " "))
+			left := map[string]uint64{"in a preserver": 1}[when]
+			s := d.Stats()
+			require.Equal(t, [4]uint64{uint64(calls), 0, left, 0}, [4]uint64{s.Calls, s.Errors, s.Canceled, s.Deadlines})
 			close(gate)
 			synctest.Wait()
 		})
@@ -173,7 +181,7 @@ func TestCancellationSparesObservers(t *testing.T) {
 // the state that came with it ends, too.
 func TestContextOfCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var kept context.Context
+		var kept, unasked context.Context
 		var store lifecycle.State
 		late := make(chan error, 1)
 		type key struct{}
@@ -187,6 +195,10 @@ func TestContextOfCallback(t *testing.T) {
 				require.NoError(t, ctx.Err())
 				return s.State.Put(ctx, "k", []byte("v"))
 			}},
+			&fake{id: "silent", before: func(ctx context.Context, _ *doc, _ lifecycle.Services) error {
+				unasked = ctx
+				return nil
+			}},
 			&fake{id: "obeys", before: func(ctx context.Context, _ *doc, s lifecycle.Services) error {
 				<-ctx.Done()
 				time.Sleep(time.Second)
@@ -199,6 +211,7 @@ func TestContextOfCallback(t *testing.T) {
 		v := doc{Text: "x"}
 		require.NoError(t, run.BeforeRequest(context.WithValue(t.Context(), key{}, 7), &v, nil))
 		require.Error(t, kept.Err())
+		require.Error(t, unasked.Err(), "also if nobody asked before it was over")
 		require.ErrorIs(t, store.Put(t.Context(), "k", nil), lifecycle.ErrStateClosed)
 		require.ErrorIs(t, <-late, lifecycle.ErrStateClosed)
 		got, ok, err := state.Of("keeps").Get(t.Context(), "k")
