@@ -169,7 +169,7 @@ func writeBeside(out, path, mark, ext string, data []byte) (string, error) {
 		return "", err
 	}
 	perm := fs.FileMode(0o600)
-	if info, err := os.Stat(path); err == nil {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		perm = info.Mode().Perm()
 	}
 	tmp, err := writeTemp(name, data, perm)

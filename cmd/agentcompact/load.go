@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,7 @@ import (
 // ownFormat is the name of our own session format.
 const ownFormat = "agentcompact"
 
-// A file above largeFile bytes is many times as large in memory, and garbage
-// comes on top.
+// Above largeFile bytes garbage is collected more often: time for memory.
 const (
 	largeFile = 32 << 20
 	largeGC   = 20
@@ -38,6 +38,9 @@ type input struct {
 	file  *wire.File
 	conv  *wire.Conversation
 	index int // of conv in file
+	// tree is set when the transcript is a folder; treeState is what it was.
+	tree      wire.TreeWriter
+	treeState []byte
 	// session is the conversation. entries maps events of it to the entries of
 	// conv that they are.
 	session *session.Session
@@ -78,7 +81,7 @@ func load(ctx context.Context, path string, conversation int, write bool) (*inpu
 		return nil, fileError(path, err)
 	}
 	if info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory: name a transcript file in it", path)
+		return loadTree(ctx, path, info, conversation)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
@@ -91,78 +94,94 @@ func load(ctx context.Context, path string, conversation int, write bool) (*inpu
 		}
 		return loadOwn(ctx, path, info, write)
 	}
-	if info.Size() > largeFile {
-		debug.SetGCPercent(largeGC) // time for memory
-	}
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	f, err := formats.Read(ctx, data)
+	in, err := loadForeign(ctx, path, f, conversation)
+	if err != nil {
+		_ = f.Close()
+	}
+	return in, err
+}
+
+// loadForeign reads a file of another format. The messages stay in the file,
+// which is closed with the session.
+func loadForeign(ctx context.Context, path string, file *os.File, conversation int) (*input, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	if info.Size() > largeFile {
+		debug.SetGCPercent(largeGC)
+	}
+	f, err := formats.Open(ctx, file, info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if conversation == 0 {
-		conversation = 1
+	in := &input{path: path, info: info}
+	if err := in.choose(f, conversation); err != nil {
+		return nil, err
 	}
-	if conversation < 1 || conversation > len(f.Conversations) {
-		return nil, usage("%s has %d conversations: --conversation must be from 1 to %d", path, len(f.Conversations), len(f.Conversations))
-	}
-	in := &input{path: path, info: info, file: f, index: conversation - 1, conv: f.Conversations[conversation-1], notes: f.Notes}
-	if err := in.open(ctx); err != nil {
+	if err := in.open(ctx, file); err != nil {
 		return nil, err
 	}
 	return in, nil
 }
 
+// choose takes one of the file's conversations, from 1; 0 means the first one.
+func (in *input) choose(f *wire.File, conversation int) error {
+	if conversation == 0 {
+		conversation = 1
+	}
+	if n := len(f.Conversations); conversation < 1 || conversation > n {
+		return usage("%s has %d conversations: --conversation must be from 1 to %d", in.path, n, n)
+	}
+	in.file, in.index, in.conv, in.notes = f, conversation-1, f.Conversations[conversation-1], f.Notes
+	return nil
+}
+
 // open makes the session of a foreign file: from the log beside it, if that
 // matches, or else from the file alone.
-func (in *input) open(ctx context.Context) error {
-	if ok, err := in.openSidecar(ctx); ok || err != nil {
+//
+// Without what its provider reported: that is of requests with prompts and tools
+// that the file does not hold. So there is one count, which inspect prints and
+// compact goes by; see overhead for what becomes of the report.
+func (in *input) open(ctx context.Context, file io.Closer) error {
+	if ok, err := in.openSidecar(ctx, file); ok || err != nil {
 		return err
 	}
-	s, err := session.Open(ctx, session.NewMemoryStore(), sessionOptions())
-	if err != nil {
-		return err
-	}
-	seqs, err := importPlain(ctx, s, in.conv)
+	opts := sessionOptions()
+	store := wire.NewStore(in.conv, opts.Pricer, &wire.StoreOptions{NoUsage: true})
+	s, err := session.Open(ctx, closing{store, file}, opts)
 	if err != nil {
 		return fmt.Errorf("%s: %w", in.path, err)
 	}
 	in.session = s
+	seqs := store.Seqs()
 	in.entries = make(map[session.Seq]int, len(seqs))
 	for i, q := range seqs {
 		in.entries[q] = i
 	}
-	in.report(in.conv.Entries)
-	return nil
+	return in.report(0)
 }
 
-// importPlain appends a conversation to a session without what its provider
-// reported: that is of requests with prompts and tools that the file does not
-// hold. It returns the seqs of the entries.
-//
-// So there is one count, which inspect prints and compact goes by; see overhead
-// for what becomes of the report.
-func importPlain(ctx context.Context, s *session.Session, c *wire.Conversation) ([]session.Seq, error) {
-	plain := *c
-	plain.Entries = slices.Clone(c.Entries)
-	for i := range plain.Entries {
-		plain.Entries[i].Usage = nil
-	}
-	return wire.Import(ctx, s, &plain)
-}
-
-// report sets reported from the newest report of the entries, which are the
-// last ones on the surface.
-func (in *input) report(entries []wire.Entry) {
+// report sets reported from the newest report of the entries from the given one
+// on, which are the last ones on the surface.
+func (in *input) report(from int) error {
 	v := in.session.View()
-	for i := len(entries) - 1; i >= 0; i-- {
-		if u := entries[i].Usage; u != nil {
-			in.reported = u.Prompt + u.Completion + v.Tokens(v.Len()-len(entries)+i+1, v.Len())
-			return
+	n := in.conv.Len()
+	for i := n - 1; i >= from; i-- {
+		e, err := in.conv.At(i)
+		if err != nil {
+			return fmt.Errorf("%s: %w", in.path, err)
+		}
+		if u := e.Usage; u != nil {
+			in.reported = u.Prompt + u.Completion + v.Tokens(v.Len()-n+i+1, v.Len())
+			return nil
 		}
 	}
+	return nil
 }
 
 // overhead is what a request costs besides what the file holds, as far as the
@@ -244,6 +263,10 @@ func fileError(path string, err error) error {
 
 // changed reports whether the file is not what it was when it was read.
 func (in *input) changed() (bool, error) {
+	if in.tree != nil {
+		now, err := treeState(in.path)
+		return !bytes.Equal(now, in.treeState), err
+	}
 	now, err := os.Stat(in.path)
 	if err != nil {
 		return false, fileError(in.path, err)

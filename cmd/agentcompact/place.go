@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,15 +77,16 @@ func (p *placing) backup(path string) (string, error) {
 
 // copyFile copies a file to a new name.
 func copyFile(from, name string) error {
-	data, err := os.ReadFile(from)
+	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
+	defer in.Close()
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, in)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -98,11 +101,23 @@ func copyFile(from, name string) error {
 
 // writeTemp writes a synced temporary file in the folder of path.
 func writeTemp(path string, data []byte, perm fs.FileMode) (string, error) {
+	return fillTemp(path, perm, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// fillTemp is writeTemp for what fill writes.
+func fillTemp(path string, perm fs.FileMode, fill func(io.Writer) error) (string, error) {
 	f, err := createTemp(path)
 	if err != nil {
 		return "", fileError(filepath.Dir(path), err)
 	}
-	_, err = f.Write(data)
+	w := bufio.NewWriterSize(f, 1<<16)
+	err = fill(w)
+	if err == nil {
+		err = w.Flush()
+	}
 	if err == nil {
 		err = f.Chmod(perm)
 	}
@@ -170,7 +185,7 @@ func (c *ownCopy) place() error {
 	return nil
 }
 
-const copyBatch = 4096
+const copyBatch = 512
 
 // copySession copies the whole log into an empty store.
 func copySession(ctx context.Context, from *session.Session, store session.Store) (*session.Session, error) {

@@ -197,7 +197,9 @@ func (p *pageMaker) priceAll() error {
 		if p.in.conv != nil { // the log beside a file knows only when it was imported
 			if t = (time.Time{}); ev.Type == session.TypeMessage && !p.in.restored {
 				if i, ok := p.in.entries[ev.Seq]; ok {
-					t = p.in.conv.Entries[i].Time
+					if e, err := p.in.conv.At(i); err == nil {
+						t = e.Time
+					}
 				}
 			}
 		}
@@ -325,8 +327,8 @@ func (p *pageMaker) costs() {
 		}
 	}
 	if p.in.conv != nil {
-		for _, e := range p.in.conv.Entries {
-			if e.Usage != nil {
+		for i := range p.in.conv.Len() {
+			if e, err := p.in.conv.At(i); err == nil && e.Usage != nil {
 				add(*e.Usage)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -70,8 +71,9 @@ func sidecars(path string) map[int]string {
 	return found
 }
 
-// writeSidecar writes the session's log to a temporary file.
-func (in *input) writeSidecar(ctx context.Context, path string, transcript []byte) (string, error) {
+// writeSidecar writes the session's log to a temporary file. sum is the SHA-256 of
+// the transcript.
+func (in *input) writeSidecar(ctx context.Context, path string, sum []byte) (string, error) {
 	f, err := createTemp(path)
 	if err != nil {
 		return "", fileError(filepath.Dir(path), err)
@@ -79,7 +81,7 @@ func (in *input) writeSidecar(ctx context.Context, path string, transcript []byt
 	tmp := f.Name()
 	err = f.Close()
 	if err == nil {
-		err = in.fillSidecar(ctx, tmp, transcript)
+		err = in.fillSidecar(ctx, tmp, sum)
 	}
 	if err == nil {
 		err = os.Chmod(tmp, in.sideMode())
@@ -92,7 +94,7 @@ func (in *input) writeSidecar(ctx context.Context, path string, transcript []byt
 	return tmp, nil
 }
 
-func (in *input) fillSidecar(ctx context.Context, tmp string, transcript []byte) error {
+func (in *input) fillSidecar(ctx context.Context, tmp string, sum []byte) error {
 	store, err := filestore.Open(tmp, nil)
 	if err != nil {
 		return err
@@ -103,8 +105,7 @@ func (in *input) fillSidecar(ctx context.Context, tmp string, transcript []byte)
 		return err
 	}
 	defer s.Close()
-	sum := sha256.Sum256(transcript)
-	src := sourceEvent{Format: in.format(), Conversation: in.index + 1, SHA256: hex.EncodeToString(sum[:])}
+	src := sourceEvent{Format: in.format(), Conversation: in.index + 1, SHA256: hex.EncodeToString(sum)}
 	v := s.View()
 	for i := range v.Len() {
 		m, err := v.Message(i)
@@ -159,7 +160,7 @@ func plainParts(parts []session.Part) []session.Part {
 // openSidecar continues the session of the log beside the file, if the file
 // starts with that log's surface; entries behind it are appended. Otherwise the
 // file alone counts, and a note says so.
-func (in *input) openSidecar(ctx context.Context) (bool, error) {
+func (in *input) openSidecar(ctx context.Context, file io.Closer) (bool, error) {
 	path := sidecarPath(in.path, in.index)
 	if free(path) {
 		real, err := filepath.EvalSymlinks(in.path)
@@ -175,12 +176,18 @@ func (in *input) openSidecar(ctx context.Context) (bool, error) {
 	if err != nil {
 		return note("%v", err)
 	}
-	defer store.Close()
-	old, err := session.Open(ctx, store, sessionOptions())
+	used := false
+	defer func() {
+		if !used {
+			_ = store.Close()
+		}
+	}()
+	s, err := session.Open(ctx, closing{newOverlay(store), file}, sessionOptions())
 	if err != nil {
 		return note("%v", err)
 	}
-	src, ok := lastSource(old.View())
+	v := s.View()
+	src, ok := lastSource(v)
 	switch {
 	case !ok:
 		return note("it names no transcript")
@@ -189,26 +196,26 @@ func (in *input) openSidecar(ctx context.Context) (bool, error) {
 	case src.Format != in.format():
 		return note("it belongs to a transcript of format %s", src.Format)
 	}
-	v := old.View()
 	entries, ok := in.match(v)
 	if !ok {
 		return note("the transcript is not the one that it was written for")
 	}
-	s, err := copySession(ctx, old, session.NewMemoryStore())
-	if err != nil {
-		return note("%v", err)
-	}
-	rest := in.conv.Entries[v.Len():]
-	seqs, err := importPlain(ctx, s, &wire.Conversation{Entries: rest})
+	old := v.Len()
+	rest := new(wire.Conversation)
+	rest.Leave(in.conv.Len()-old, func(i int) (wire.Entry, error) {
+		e, err := in.conv.At(old + i)
+		e.Usage = nil // see open
+		return e, err
+	})
+	seqs, err := wire.Import(ctx, s, rest)
 	if err != nil {
 		return note("%v", err)
 	}
 	for i, q := range seqs {
-		entries[q] = v.Len() + i
+		entries[q] = old + i
 	}
-	in.session, in.entries, in.restored = s, entries, true
-	in.report(rest)
-	return true, nil
+	in.session, in.entries, in.restored, used = s, entries, true, true
+	return true, in.report(old)
 }
 
 func lastSource(v session.View) (sourceEvent, bool) {
@@ -232,13 +239,17 @@ func lastSource(v session.View) (sourceEvent, bool) {
 
 // match compares the surface with the entries one by one.
 func (in *input) match(v session.View) (map[session.Seq]int, bool) {
-	if v.Len() > len(in.conv.Entries) {
+	if v.Len() > in.conv.Len() {
 		return nil, false
 	}
 	entries := make(map[session.Seq]int, v.Len())
 	for i := range v.Len() {
 		m, err := v.Message(i)
-		if err != nil || contentHash(m) != contentHash(&in.conv.Entries[i].Message) {
+		if err != nil {
+			return nil, false
+		}
+		e, err := in.conv.At(i)
+		if err != nil || contentHash(m) != contentHash(&e.Message) {
 			return nil, false
 		}
 		entries[v.Node(i).Seq] = i

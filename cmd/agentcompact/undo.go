@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -234,11 +235,15 @@ func (in *input) saveSidecar(ctx context.Context) (string, error) {
 	} else if grown {
 		return "", fmt.Errorf("%s was written to meanwhile: run it again", in.path)
 	}
-	data, err := os.ReadFile(in.path)
-	if err != nil {
-		return "", fileError(in.path, err)
+	sum := in.treeState
+	if in.tree == nil {
+		h := sha256.New()
+		if err := readInto(h, in.path); err != nil {
+			return "", err
+		}
+		sum = h.Sum(nil)
 	}
-	tmp, err := in.writeSidecar(ctx, side, data)
+	tmp, err := in.writeSidecar(ctx, side, sum)
 	if err != nil {
 		return "", err
 	}

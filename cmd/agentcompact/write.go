@@ -1,22 +1,28 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/agentcompact/agentcompact/wire"
 )
 
 // outPath decides where the result goes: the asked file, or the next free name
 // beside the input. It is asked before anything is summarized, so that no model
 // is paid for a result that has no place.
 func (in *input) outPath(asked string) (string, error) {
+	if in.tree != nil {
+		return in.outTree(asked)
+	}
 	if asked == "" {
 		return in.nextFree()
 	}
@@ -102,9 +108,8 @@ func (in *input) write(ctx context.Context, path string, out *compacted) error {
 	if err != nil {
 		return err
 	}
-	var buf bytes.Buffer
-	if err := in.file.Writer.Write(ctx, &buf, in.index, items); err != nil {
-		return fmt.Errorf("write %s: %w", in.file.Format, err)
+	if in.tree != nil {
+		return in.writeTree(ctx, path, items, out)
 	}
 	replace := path == in.path
 	grown, err := in.changed()
@@ -127,17 +132,26 @@ func (in *input) write(ctx context.Context, path string, out *compacted) error {
 		}
 	}
 	side := sidecarPath(path, in.index)
-	tmpSide, err := in.writeSidecar(ctx, side, buf.Bytes())
-	if err != nil {
-		return err
+	sum := sha256.New()
+	tmp, err := fillTemp(path, in.info.Mode().Perm(), func(w io.Writer) error {
+		if err := in.file.Writer.Write(ctx, io.MultiWriter(w, sum), in.index, items); err != nil {
+			return fmt.Errorf("write %s: %w", in.file.Format, err)
+		}
+		return nil
+	})
+	if errors.Is(err, wire.ErrChanged) {
+		return fileError(in.path, err)
 	}
-	defer os.Remove(tmpSide)
-	tmp, err := writeTemp(path, buf.Bytes(), in.info.Mode().Perm())
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp)
 	in.likeInput(tmp, path)
+	tmpSide, err := in.writeSidecar(ctx, side, sum.Sum(nil))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmpSide)
 	p := &placing{}
 	if replace {
 		err = in.replace(p, path, side, tmp, tmpSide, out)
@@ -156,15 +170,22 @@ func (in *input) write(ctx context.Context, path string, out *compacted) error {
 // place gives the result its new name, with the logs of the file's other
 // conversations.
 func (in *input) place(p *placing, path, side, tmp, tmpSide string) error {
+	if err := in.placeLogs(p, path); err != nil {
+		return err
+	}
+	if err := p.link(tmpSide, side); err != nil {
+		return err
+	}
+	return p.link(tmp, path)
+}
+
+// placeLogs copies the logs of the file's other conversations.
+func (in *input) placeLogs(p *placing, path string) error {
 	for n, from := range sidecars(in.path) {
 		if n == in.index {
 			continue
 		}
-		data, err := os.ReadFile(from)
-		if err != nil {
-			return fileError(from, err)
-		}
-		copied, err := writeTemp(sidecarPath(path, n), data, in.sideMode())
+		copied, err := fillTemp(sidecarPath(path, n), in.sideMode(), func(w io.Writer) error { return readInto(w, from) })
 		if err != nil {
 			return err
 		}
@@ -174,10 +195,18 @@ func (in *input) place(p *placing, path, side, tmp, tmpSide string) error {
 			return err
 		}
 	}
-	if err := p.link(tmpSide, side); err != nil {
-		return err
+	return nil
+}
+
+// readInto writes the content of a file to w.
+func readInto(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fileError(path, err)
 	}
-	return p.link(tmp, path)
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
 }
 
 // replace puts the result in the place of the input. The input as it was stays

@@ -132,7 +132,9 @@ func Convert(ctx context.Context, v session.View, c *wire.Conversation, to strin
 	if err != nil {
 		return nil, fmt.Errorf("convert to %s: %w", to, err)
 	}
-	out.Lost = lost(&t, v, c, report)
+	if out.Lost, err = lost(&t, v, c, report); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
@@ -157,7 +159,11 @@ func (t *target) file(ctx context.Context, v session.View, c *wire.Conversation)
 	// Writers take the time of the last record where there is no compaction.
 	stamp := seedTime
 	if c != nil {
-		for _, e := range c.Entries {
+		for i := range c.Len() {
+			e, err := c.At(i)
+			if err != nil {
+				return nil, nil, err
+			}
 			if !e.Time.IsZero() {
 				stamp = e.Time.UTC().Format("2006-01-02T15:04:05.000Z")
 			}
@@ -208,7 +214,7 @@ func attached(parts []session.Part) bool {
 }
 
 // lost says in words what the target does not hold.
-func lost(t *target, v session.View, c *wire.Conversation, r *wire.RequestReport) []string {
+func lost(t *target, v session.View, c *wire.Conversation, r *wire.RequestReport) ([]string, error) {
 	var out []string
 	say := func(n int, one, many string) {
 		switch {
@@ -221,10 +227,14 @@ func lost(t *target, v session.View, c *wire.Conversation, r *wire.RequestReport
 	env, _ := v.Envelope()
 	times, usage, images := false, false, false
 	if c != nil {
-		for i := range c.Entries {
-			times = times || !c.Entries[i].Time.IsZero()
-			usage = usage || c.Entries[i].Usage != nil
-			images = images || attached(c.Entries[i].Message.Parts)
+		for i := range c.Len() {
+			e, err := c.At(i)
+			if err != nil {
+				return nil, err
+			}
+			times = times || !e.Time.IsZero()
+			usage = usage || e.Usage != nil
+			images = images || attached(e.Message.Parts)
 		}
 	}
 	has := map[limit]bool{noTimes: times, noUsage: usage, noImages: images}
@@ -268,5 +278,5 @@ func lost(t *target, v session.View, c *wire.Conversation, r *wire.RequestReport
 	if r.Opened {
 		out = append(out, "(added: a user message at the beginning)")
 	}
-	return out
+	return out, nil
 }
