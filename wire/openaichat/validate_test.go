@@ -61,6 +61,9 @@ func TestValidate(t *testing.T) {
 		{"id with a blank", user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"a b","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"a b","content":""}`, CallIDs, 1, "a b"},
 		{"id too long", user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"12345678901234567890123456789012345678901","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"12345678901234567890123456789012345678901","content":""}`, CallIDs, 1, "12345678901234567890123456789012345678901"},
 		{"calls of a user", `{"role":"user","content":"x","tool_calls":[]}`, Shape, 0, ""},
+		{"name of a call", user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"a.b","arguments":"{}"}}]},` + res, Names, 1, "c"},
+		{"longest name of a call", user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"` + strings.Repeat("x", 64) + `","arguments":"{}"}}]},` + res, "", 0, ""},
+		{"name of a call too long", user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"` + strings.Repeat("x", 65) + `","arguments":"{}"}}]},` + res, Names, 1, "c"},
 		{"bad name", `{"role":"user","content":"x","name":"a b"}`, Shape, 0, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,11 +77,20 @@ func TestValidate(t *testing.T) {
 			}), "%v", got)
 		})
 	}
-	for _, in := range []string{``, `[`, `[]`, `{}`, `{"messages":7}`, `{"messages":[` + user + `],"model":7}`, `{"messages":[` + user + `],"tools":7}`, `{"messages":[` + user + `],"tools":[{}]}`} {
+	for _, in := range []string{``, `[`, `[]`, `{}`, `{"messages":7}`, `{"messages":[` + user + `],"model":7}`, `{"messages":[` + user + `],"tools":7}`, `{"messages":[` + user + `],"tools":[{}]}`, `{"messages":[` + user + `],"tools":[]}`,
+		`{"messages":[` + user + `],"parallel_tool_calls":true}`} {
 		got := Validate([]byte(in))
 		require.Len(t, got, 1, in)
 		assert.Equal(t, -1, got[0].Message)
 		assert.Equal(t, Shape, got[0].Rule)
 	}
+	const tool = `{"type":"function","function":{"name":"f"}}`
+	assert.Empty(t, Validate([]byte(`{"messages":[`+user+`],"tools":[`+tool+`],"parallel_tool_calls":true}`)))
+	got := Validate([]byte(`{"messages":[` + user + `],"tools":[` + tool + `,` + tool + `]}`))
+	require.Len(t, got, 1)
+	assert.Equal(t, Names, got[0].Rule)
+	got = Validate([]byte(`{"messages":[` + user + `],"tools":[` + strings.Replace(tool, `"f"`, `"f g"`, 1) + `]}`))
+	require.Len(t, got, 1)
+	assert.Equal(t, Names, got[0].Rule)
 	assert.Empty(t, Validate([]byte(`{"messages":[`+user+`,{"role":"assistant","content":"x"}]}`)), "R6 is for requests that are sent")
 }
