@@ -22,7 +22,8 @@
 //
 // Origin is the record where one record is one message, and nil otherwise:
 // merged fragments and split records. The writer works on the file's own
-// records, so nothing depends on it.
+// records, so nothing depends on it. Of an opened file ([Codec.Open]) only what
+// links the records is in memory, some 300 bytes a record.
 //
 // # Writing
 //

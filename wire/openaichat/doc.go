@@ -18,6 +18,9 @@
 // The messages that a transcript has, as others count them, are those of
 // Envelope.System and of Entries together.
 //
+// Files with messages or bodies one per line can be opened where they stand
+// ([Codec.Open]); the others are documents and read whole.
+//
 // # What is lost
 //
 // Nothing, when a file is written back without changes: it is the same, byte
