@@ -22,41 +22,27 @@ type factQuote struct {
 // packer chooses quotes by usefulness for their price until a budget is used
 // up.
 type packer struct {
-	facts []packedFact
-	lits  []litState
-	ids   map[string]int32 // literals to lits
+	facts []Fact
 	count func(string) int
+	lines []quotable // by fact
+	// value of the literals that no text shows yet, by number; what is shown is
+	// worth nothing.
+	value []float64
 	begun map[session.Seq]bool // messages that have a quote
 	queue []offer
+	// in marks literals that the quote under consideration shows already.
+	in  []int32
+	now int32
 }
 
-// packedFact is a fact with what the packer knows of it.
-type packedFact struct {
-	*Fact
+// quotable is the line of a fact, word by word.
+type quotable struct {
 	words []word
-	keys  []packedKey
-	alive int     // keys that have not been given up
-	lits  []int32 // in keys, of all words one after the other
-	from  []int32 // where those of a word start in lits; one more than words
-	taken []bool  // words that are quoted
-	costs []int32 // of the narrowest quotes, by their first word; 0: not asked yet
-	best  offer   // as long as it is not stale
-	ok    bool
-	stale bool
-}
-
-// packedKey is a literal that a fact is quoted for.
-type packedKey struct {
-	lit   int32
-	value float64
-	dead  bool // too dear
-}
-
-// litState is a literal of any fact.
-type litState struct {
-	text  string
-	shown bool    // quoted already
-	facts []int32 // that are quoted for it
+	taken []bool
+	price []int
+	// keys are the literals in the words, from first[w] to first[w+1].
+	keys  []int32
+	first []int32
 }
 
 type word struct{ a, b int }
@@ -68,180 +54,132 @@ type offer struct {
 }
 
 // packFacts returns the chosen quotes, one line for each message in order, with
-// the seq that they stand in. Literals in shown are quoted elsewhere, those in
-// named are at least mentioned.
+// the seq that they stand in. What the texts of shown show is not quoted again,
+// the literals of named are at least mentioned.
 func packFacts(facts []Fact, shown, named []string, budget int, count func(string) int) []string {
 	if budget <= 8 || len(facts) == 0 {
 		return nil
 	}
-	keys := 0
-	for i := range facts {
-		keys += len(facts[i].Keys)
+	p := newPacker(facts, shown, named, count)
+	left, guessed := budget, 0
+	of := map[session.Seq][]int{}
+	for i, f := range facts {
+		of[f.Seq] = append(of[f.Seq], i)
+		p.push(i, left)
 	}
-	p := packer{count: count, facts: make([]packedFact, len(facts)), ids: make(map[string]int32, keys),
-		lits: make([]litState, 0, keys), begun: map[session.Seq]bool{}}
-	for i := range facts {
-		p.facts[i].Fact = &facts[i]
-		for _, k := range facts[i].Keys {
-			if _, ok := p.ids[k.Text]; !ok {
-				p.ids[k.Text] = int32(len(p.lits))
-				p.lits = append(p.lits, litState{text: k.Text})
-			}
-		}
-	}
-	mentioned := make([]bool, len(p.lits))
-	p.eachOf(named, func(id int32) { mentioned[id] = true })
-	p.eachOf(shown, func(id int32) { p.lits[id].shown = true })
-	of := map[session.Seq][]int32{}
-	newest := newestKey(facts)
-	for i := range p.facts {
-		f := &p.facts[i]
-		for _, k := range f.Keys {
-			id := p.ids[k.Text]
-			if p.lits[id].shown {
-				continue
-			}
-			v := odds(k.useful(newest))
-			if mentioned[id] {
-				v *= 0.6
-			}
-			if at := f.key(id); at >= 0 {
-				f.keys[at].value = v
-				continue
-			}
-			f.keys = append(f.keys, packedKey{lit: id, value: v})
-			p.lits[id].facts = append(p.lits[id].facts, int32(i))
-		}
-		if f.alive = len(f.keys); f.alive > 0 {
-			p.words(f)
-			of[f.Seq] = append(of[f.Seq], int32(i))
-			p.push(i)
-		}
-	}
-	left := budget
 	for len(p.queue) > 0 {
-		o := heap.Pop(&p).(offer)
-		now, ok := p.best(o.fact)
+		o := heap.Pop(p).(offer)
+		now, ok := p.best(o.fact, left)
 		if !ok {
-			continue
-		}
-		if now.factQuote != o.factQuote || now.ratio < o.ratio {
-			if len(p.queue) > 0 && now.ratio < p.queue[0].ratio {
-				heap.Push(&p, now)
-				continue
+			if guessed > budget/50 { // what was taken costs less together than it was put at
+				left, guessed = budget-p.cost(), 0
+				p.push(o.fact, left)
 			}
-			o = now
-		}
-		f := &p.facts[o.fact]
-		if o.cost > left {
-			p.giveUp(f, o.factQuote)
-			p.push(o.fact)
 			continue
 		}
-		left -= o.cost
-		first := !p.begun[f.Seq]
-		p.begun[f.Seq] = true
-		for i := o.a; i < o.b; i++ {
-			f.taken[i] = true
+		if now.ratio < o.ratio && len(p.queue) > 0 && now.ratio < p.queue[0].ratio {
+			heap.Push(p, now)
+			continue
 		}
-		p.show(f, o.factQuote)
-		p.push(o.fact)
+		left -= now.cost
+		guessed += now.cost
+		first := !p.begun[facts[o.fact].Seq]
+		p.take(now)
+		p.push(o.fact, left)
 		if first { // the others of this message are cheaper now
-			for _, i := range of[f.Seq] {
-				if int(i) != o.fact {
-					p.facts[i].stale = true
-					p.push(int(i))
+			for _, i := range of[facts[o.fact].Seq] {
+				if i != o.fact {
+					p.push(i, left)
 				}
 			}
 		}
 	}
-	p.plain(left)
-	return p.lines()
+	p.plain(budget - p.cost())
+	return p.render()
 }
 
-// eachOf calls fn for every literal of texts that a fact has. Who sees a path
-// sees the name of the file, so the ends of literals count, too.
-func (p *packer) eachOf(texts []string, fn func(id int32)) {
-	for _, s := range texts {
-		for a, b := nextLiteral(s, 0); a >= 0; a, b = nextLiteral(s, b) {
-			p.endsOf(s[a:b], fn)
-		}
-	}
-}
-
-// endsOf calls fn for a literal, and for each of its ends behind a slash, that a
-// fact has.
-func (p *packer) endsOf(lit string, fn func(id int32)) {
-	if id, ok := p.ids[lit]; ok {
-		fn(id)
-	}
-	for i := 1; i < len(lit); i++ {
-		if lit[i-1] == '/' {
-			if id, ok := p.ids[lit[i:]]; ok {
-				fn(id)
+func newPacker(facts []Fact, shown, named []string, count func(string) int) *packer {
+	p := &packer{facts: facts, count: count, lines: make([]quotable, len(facts)), begun: map[session.Seq]bool{}}
+	number := make(map[string]int32, 2*len(facts))
+	newest := newestKey(facts)
+	for _, f := range facts {
+		for _, k := range f.Keys {
+			if _, ok := number[k.Text]; !ok {
+				number[k.Text] = int32(len(p.value))
+				p.value = append(p.value, odds(k.useful(newest)))
 			}
 		}
 	}
-}
-
-// words takes the line of a fact apart.
-func (p *packer) words(f *packedFact) {
-	f.words = wordsOf(f.Line)
-	f.from = make([]int32, 1, len(f.words)+1)
-	for _, w := range f.words {
-		for a, b := nextLiteral(f.Line[:w.b], w.a); a >= 0; a, b = nextLiteral(f.Line[:w.b], b) {
-			if id, ok := p.ids[f.Line[a:b]]; ok {
-				if at := f.key(id); at >= 0 {
-					f.lits = append(f.lits, int32(at))
+	p.in = make([]int32, len(p.value))
+	each := func(texts []string, f func(key int32)) {
+		done := map[string]bool{}
+		for _, s := range texts {
+			for a, b := nextLiteral(s, 0); a >= 0; a, b = nextLiteral(s, b) {
+				if !done[s[a:b]] {
+					done[s[a:b]] = true
+					eachPart(s[a:b], func(part string) {
+						if k, ok := number[part]; ok {
+							f(k)
+						}
+					})
 				}
 			}
 		}
-		f.from = append(f.from, int32(len(f.lits)))
 	}
-	f.taken = make([]bool, len(f.words))
-	f.costs = make([]int32, len(f.words))
-	f.stale = true
+	each(shown, func(k int32) { p.value[k] = 0 })
+	each(named, func(k int32) {
+		if p.in[k] == 0 {
+			p.in[k] = -1
+			p.value[k] *= 0.6
+		}
+	})
+	for i, f := range facts {
+		if !slices.ContainsFunc(f.Keys, func(k Key) bool { return p.value[number[k.Text]] > 0 }) {
+			continue
+		}
+		q := quotable{words: wordsOf(f.Line)}
+		q.taken, q.price = make([]bool, len(q.words)), make([]int, len(q.words))
+		for j, w := range q.words {
+			q.first = append(q.first, int32(len(q.keys)))
+			q.price[j] = p.count(f.Line[max(w.a-1, 0):w.b])
+			for a, b := nextLiteral(f.Line[:w.b], w.a); a >= 0; a, b = nextLiteral(f.Line[:w.b], b) {
+				eachPart(f.Line[a:b], func(part string) {
+					if k, ok := number[part]; ok && p.value[k] > 0 {
+						q.keys = append(q.keys, k)
+					}
+				})
+			}
+		}
+		q.first = append(q.first, int32(len(q.keys)))
+		p.lines[i] = q
+	}
+	return p
 }
 
-// key returns where a literal is among the keys of a fact, -1 if it is not.
-func (f *packedFact) key(lit int32) int {
-	for i := range f.keys {
-		if f.keys[i].lit == lit {
-			return i
-		}
+// take quotes what an offer offers.
+func (p *packer) take(o offer) {
+	q, seq := &p.lines[o.fact], p.facts[o.fact].Seq
+	for w := o.a; w < o.b; w++ {
+		q.taken[w] = true
 	}
-	return -1
+	for _, k := range q.keys[q.first[o.a]:q.first[o.b]] {
+		p.value[k] = 0
+	}
+	p.begun[seq] = true
 }
 
-// giveUp lets go of the keys of a quote that is too dear.
-func (p *packer) giveUp(f *packedFact, q factQuote) {
-	for _, at := range f.lits[f.from[q.a]:f.from[q.b]] {
-		if k := &f.keys[at]; !k.dead && !p.lits[k.lit].shown {
-			k.dead, f.stale = true, true
-			f.alive--
-		}
+// cost is what the quotes that were taken cost as they are rendered.
+func (p *packer) cost() int {
+	n := 0
+	for _, s := range p.render() {
+		n += p.count(s) + 1
 	}
-}
-
-// show notes the literals of a quote as shown, wherever else they stand.
-func (p *packer) show(f *packedFact, q factQuote) {
-	f.stale = true
-	for _, at := range f.lits[f.from[q.a]:f.from[q.b]] {
-		if l := &p.lits[f.keys[at].lit]; !l.shown {
-			p.endsOf(l.text, func(id int32) {
-				p.lits[id].shown = true
-				for _, i := range p.lits[id].facts {
-					p.facts[i].stale = true
-				}
-			})
-		}
-	}
+	return n
 }
 
 // plain takes lines without literals for what is left.
 func (p *packer) plain(left int) {
-	for i := range p.facts {
-		f := &p.facts[i]
+	for i, f := range p.facts {
 		if len(f.Keys) > 0 {
 			continue
 		}
@@ -250,113 +188,99 @@ func (p *packer) plain(left int) {
 			continue
 		}
 		left -= cost
-		f.words = wordsOf(f.Line)
-		f.taken = make([]bool, len(f.words))
-		for w := range f.taken {
-			f.taken[w] = true
-		}
+		q := quotable{words: wordsOf(f.Line)}
+		q.taken = slices.Repeat([]bool{true}, len(q.words))
+		p.lines[i] = q
 	}
 }
 
-// best returns the quote of a fact that says most for its price.
-func (p *packer) best(i int) (offer, bool) {
-	f := &p.facts[i]
-	if f.stale {
-		f.best, f.ok = p.search(f, i)
-		f.stale = false
-	}
-	return f.best, f.ok
-}
-
-func (p *packer) search(f *packedFact, i int) (offer, bool) {
-	line, words := f.Line, f.words
+// best returns the quote of a fact that says most for its price, of those that
+// cost at most left.
+func (p *packer) best(i, left int) (offer, bool) {
+	q := &p.lines[i]
 	best := offer{}
-	if f.alive == 0 || len(words) == 0 {
+	if len(q.keys) == 0 {
 		return best, false
 	}
-	width := min(quoteWidth, len(words))
+	width := min(quoteWidth, len(q.words))
 	seam := 2
-	if !p.begun[f.Seq] {
+	if !p.begun[p.facts[i].Seq] {
 		seam += 4
 	}
-	for a := 0; a+width <= len(words); a++ {
-		q := factQuote{i, a, a + width}
-		gain := p.gain(f, q)
-		if gain == 0 {
-			continue
+	try := func(a, b int) {
+		if a < 0 || b > len(q.words) || q.first[a] == q.first[b] {
+			return
 		}
-		if f.costs[a] == 0 {
-			f.costs[a] = int32(p.count(line[words[a].a:words[a+width-1].b]))
+		cost := seam
+		for _, n := range q.price[a:b] {
+			cost += n
 		}
-		cost := int(f.costs[a]) + seam
-		if r := gain / float64(cost); r > best.ratio {
-			best = offer{q, r, cost}
+		if cost > left {
+			return
+		}
+		if r := p.gain(q.keys[q.first[a]:q.first[b]]) / float64(cost); r > best.ratio {
+			best = offer{factQuote{i, a, b}, r, cost}
 		}
 	}
-	if best.ratio == 0 {
-		return best, false
+	for a := 0; a+width <= len(q.words); a++ {
+		try(a, a+width)
 	}
-	// wider, as long as the price is right
-	for {
-		wider := best
-		for _, q := range [4]factQuote{{i, best.a - 1, best.b}, {i, best.a, best.b + 1}, {i, best.a - 2, best.b}, {i, best.a, best.b + 2}} {
-			if q.a < 0 || q.b > len(words) {
-				continue
-			}
-			cost := p.count(line[words[q.a].a:words[q.b-1].b]) + seam
-			if r := p.gain(f, q) / float64(cost); r > wider.ratio {
-				wider = offer{q, r, cost}
-			}
+	for best.ratio > 0 { // wider, as long as the price is right
+		was := best.factQuote
+		for _, d := range [][2]int{{1, 0}, {0, 1}, {2, 0}, {0, 2}} {
+			try(was.a-d[0], was.b+d[1])
 		}
-		if wider.factQuote == best.factQuote {
+		if best.factQuote == was {
 			return best, true
 		}
-		best = wider
 	}
+	return best, false
 }
 
-// gain sums the value of the keys that a quote would show and that are not
-// shown yet.
-func (p *packer) gain(f *packedFact, q factQuote) float64 {
+// gain sums the value of literals, each once.
+func (p *packer) gain(keys []int32) float64 {
 	g := 0.0
-	lits := f.lits[f.from[q.a]:f.from[q.b]]
-	for n, at := range lits {
-		if k := &f.keys[at]; !k.dead && !p.lits[k.lit].shown && !slices.Contains(lits[:n], at) {
-			g += k.value
+	p.now++
+	for _, k := range keys {
+		if p.in[k] != p.now {
+			p.in[k] = p.now
+			g += p.value[k]
 		}
 	}
 	return g
 }
 
-func (p *packer) push(i int) {
-	if o, ok := p.best(i); ok {
+func (p *packer) push(i, left int) {
+	if o, ok := p.best(i, left); ok {
 		heap.Push(p, o)
 	}
 }
 
-// lines renders what was taken.
-func (p *packer) lines() []string {
-	var order []*packedFact
+// render writes what was taken, one line for each message.
+func (p *packer) render() []string {
+	order := make([]int, 0, len(p.facts))
 	for i := range p.facts {
-		if slices.Contains(p.facts[i].taken, true) {
-			order = append(order, &p.facts[i])
+		if slices.Contains(p.lines[i].taken, true) {
+			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *packedFact) int { return cmp.Compare(a.Seq, b.Seq) })
-	var out, runs []string
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.facts[a].Seq, p.facts[b].Seq) })
+	var out []string
 	last := session.NoSeq
-	for _, f := range order {
-		runs = runs[:0]
-		for a := 0; a < len(f.taken); {
-			if !f.taken[a] {
+	for _, i := range order {
+		f := p.facts[i]
+		var runs []string
+		q := &p.lines[i]
+		for a := 0; a < len(q.taken); {
+			if !q.taken[a] {
 				a++
 				continue
 			}
 			b := a
-			for b < len(f.taken) && f.taken[b] {
+			for b < len(q.taken) && q.taken[b] {
 				b++
 			}
-			runs = append(runs, f.Line[f.words[a].a:f.words[b-1].b])
+			runs = append(runs, f.Line[q.words[a].a:q.words[b-1].b])
 			a = b
 		}
 		text := quoteLine(strings.Join(runs, " … "))
@@ -398,4 +322,26 @@ func wordsOf(s string) []word {
 		}
 	}
 	return out
+}
+
+// eachPart calls f for a literal and for the parts of it that are literals too:
+// who sees a path with a line number sees the path and the name of the file.
+func eachPart(lit string, f func(part string)) {
+	const most = 12 // parts; what has more is data
+	var edges [most + 1]int
+	n := 0
+	for i := 0; i <= len(lit) && n <= most; i++ {
+		if i == 0 || i == len(lit) || !wordByte(lit[i-1]) || !wordByte(lit[i]) {
+			edges[n] = i
+			n++
+		}
+	}
+	f(lit)
+	for i := 0; i < n; i++ {
+		for j := i + 1; j < n; j++ {
+			if part := lit[edges[i]:edges[j]]; len(part) >= 4 && len(part) < len(lit) {
+				f(part)
+			}
+		}
+	}
 }

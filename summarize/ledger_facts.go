@@ -35,25 +35,39 @@ type mention struct {
 }
 
 // usefulness estimates, as a log odds, that the agent will need a literal
-// again. What the agent itself used in calls comes back most often, then what
-// is new, then what is said again and again; a token that one tool printed once
-// comes back least. age is how many tokens of conversation came after it.
-func usefulness(n, calls, occ int, by uint8, age int, size int) float64 {
-	z := -1.5 + 0.1*math.Log(float64(n)) + 0.4*math.Log(float64(occ)/float64(n))
+// again. What the agent itself named in calls and text comes back most often,
+// then what is new, and what is said again and again; a token that one tool
+// printed once comes back least, and names come back more often than numbers.
+// age is how many tokens of conversation came after it.
+func usefulness(n, calls, occ int, by uint8, age int, lit string) float64 {
+	digits, name := 0, false
+	for i := range len(lit) {
+		switch c := lit[i]; {
+		case c >= '0' && c <= '9':
+			digits++
+		case c == '/' || c == '_':
+			name = true
+		}
+	}
+	z := -2 + 0.3*math.Log(float64(n)) + 0.3*math.Log(float64(occ)/float64(n))
 	if by&byCall != 0 {
-		z += 0.85 + 0.55*math.Log(float64(1+calls))
+		z += 0.9 + 0.5*math.Log(float64(1+calls))
 	}
 	if by&byAssistant != 0 {
-		z += 0.3
+		z += 0.9
 	}
 	if by&byUser != 0 {
-		z += 0.4
+		z += 0.2
 	}
 	if by == byTool && n == 1 {
-		z -= 0.9
+		z -= 0.3
 	}
-	z -= 0.4 * math.Log(1+float64(max(age, 0))/200)
-	return z - 0.05*math.Min(float64(size), 60)/20
+	if name {
+		z += 0.4
+	}
+	z -= 0.9 * float64(digits) / float64(len(lit))
+	z -= 0.25 * math.Log(1+float64(max(age, 0))/200)
+	return z + 0.01*math.Min(float64(len(lit)), 60)
 }
 
 func odds(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
@@ -212,7 +226,7 @@ func collectFacts(items []Item, base, limit int) []Fact {
 		if m.names == m.occ && m.calls < 3 {
 			continue // known from the tool's definition
 		}
-		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, r.bytes/4-int(m.pos), len(lit)))
+		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, r.bytes/4-int(m.pos), lit))
 		all = append(all, ranked{lit, m})
 	}
 	byValue := func(a, b ranked) int {

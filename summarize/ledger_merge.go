@@ -96,5 +96,5 @@ func newestKey(facts []Fact) (pos int) {
 // useful estimates how likely the key is needed again when the conversation has
 // come to newest.
 func (k Key) useful(newest int) float64 {
-	return usefulness(max(k.Count, 1), k.Calls, max(k.Times, k.Count, 1), uint8(k.By), newest-k.Pos, len(k.Text))
+	return usefulness(max(k.Count, 1), k.Calls, max(k.Times, k.Count, 1), uint8(k.By), newest-k.Pos, k.Text)
 }

@@ -18,18 +18,36 @@ import (
 // has no row.
 func Engine(ctx context.Context, s summarize.Summarizer, failed func(error)) Strategy {
 	return Strategy{Name: "agentcompact", Make: func(messages []*session.Message, budget int) (Context, bool) {
-		c, err := compacted(ctx, s, messages, budget)
-		if err != nil && failed != nil {
-			failed(err)
+		c, calls, err := compacted(ctx, s, messages, budget)
+		if err != nil {
+			if failed != nil {
+				failed(err)
+			}
+			return c, false
 		}
-		return c, err == nil
+		// The engine also counts what a message costs beside its text, the measure
+		// does not: ask for as much more, where asking costs nothing.
+		for asked, tries := float64(budget), 0; calls == 0 && tries < 3; tries++ {
+			used := tokencount.EstimateText(c.Text)
+			if used >= budget*98/100 {
+				break
+			}
+			asked *= 0.995 * float64(budget) / float64(used)
+			more, _, err := compacted(ctx, s, messages, int(asked))
+			if err != nil || tokencount.EstimateText(more.Text) > budget {
+				break
+			}
+			c = more
+		}
+		return c, true
 	}}
 }
 
-func compacted(ctx context.Context, s summarize.Summarizer, messages []*session.Message, budget int) (Context, error) {
+// compacted also returns how often a model was called.
+func compacted(ctx context.Context, s summarize.Summarizer, messages []*session.Message, budget int) (Context, int, error) {
 	ses, err := session.Open(ctx, session.NewMemoryStore(), &session.Options{Pricer: tokencount.NewPricer(nil)})
 	if err != nil {
-		return Context{}, err
+		return Context{}, 0, err
 	}
 	defer ses.Close()
 	list := make([]session.Message, len(messages))
@@ -37,27 +55,28 @@ func compacted(ctx context.Context, s summarize.Summarizer, messages []*session.
 		list[i] = *m
 	}
 	if _, err := ses.Append(ctx, list...); err != nil {
-		return Context{}, err
+		return Context{}, 0, err
 	}
 	ratio := float64(budget) / float64(max(ses.View().SurfaceTokens(), 1))
 	e, err := engine.New(s, &engine.Options{Policy: engine.Policy{TotalRatio: ratio}})
 	if err != nil {
-		return Context{}, err
+		return Context{}, 0, err
 	}
-	if _, err := e.CompactNow(ctx, compact.Agent{Session: ses}, nil); err != nil {
-		return Context{}, err
+	r, err := e.CompactNow(ctx, compact.Agent{Session: ses}, nil)
+	if err != nil {
+		return Context{}, 0, err
 	}
 	v := ses.View()
 	texts := make([]string, 0, v.Len())
 	for i := range v.Len() {
 		m, err := v.Message(i)
 		if err != nil {
-			return Context{}, err
+			return Context{}, 0, err
 		}
 		texts = append(texts, Text(m))
 	}
 	return Context{Text: strings.Join(texts, "\n"), Reach: func(literal string) bool {
 		f, err := recall.Search(v, recall.Query{Text: literal, Limit: 1})
 		return err == nil && f.Matched > 0
-	}}, nil
+	}}, len(r.Calls), nil
 }

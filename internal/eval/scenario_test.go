@@ -42,7 +42,7 @@ func TestScenarios(t *testing.T) {
 			messages = append(messages, m)
 			total += count.Price(m)
 		}
-		c, err := compacted(context.Background(), summarize.NewExtractive(nil), messages, int(0.3*float64(total)))
+		c, _, err := compacted(context.Background(), summarize.NewExtractive(nil), messages, int(0.3*float64(total)))
 		require.NoError(t, err, f)
 		has := func(text, s string) bool {
 			quoted, err := json.Marshal(s)
