@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/agentcompact/agentcompact/internal/plan"
 	"github.com/agentcompact/agentcompact/lifecycle"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
@@ -130,11 +131,11 @@ func (o *Options) most(before int) int {
 
 // budget is what the checkpoint of so many tokens is written to.
 func (o *Options) budget(before int) int {
-	b := min(max(before/4, 384), o.Policy.MaxCheckpoint, o.most(before))
+	most := min(o.Policy.MaxCheckpoint, o.most(before))
 	if o.Window > 0 {
-		b = min(b, o.Window/2)
+		most = min(most, o.Window/2)
 	}
-	return max(b, 1)
+	return plan.Checkpoint(before, plan.CheckpointRatio, plan.LeastCheckpoint, most)
 }
 
 func (o *Options) price(m *session.Message) int { return o.Pricer.Price(m) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/agentcompact/agentcompact/internal/plan"
 )
 
 // Mode says which passes [Apply] makes.
@@ -188,7 +190,7 @@ func (p Policy) WithDefaults() Policy {
 	def(&p.TriggerPercent, 85)
 	def(&p.MinSteps, 3)
 	def(&p.MinTokens, 5000)
-	def(&p.MaxCheckpoint, 8192)
+	def(&p.MaxCheckpoint, plan.MostCheckpoint)
 	def(&p.TargetPercent, 50)
 	def(&p.QueryChars, 3000)
 	def(&p.MaxAttempts, 2)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/internal/plan"
 	"github.com/agentcompact/agentcompact/lifecycle"
 	"github.com/agentcompact/agentcompact/summarize"
 )
@@ -111,13 +112,13 @@ func (p Policy) withDefaults() Policy {
 		p.PromptRatio = 0
 	}
 	if p.CheckpointRatio == 0 {
-		p.CheckpointRatio = 0.25
+		p.CheckpointRatio = plan.CheckpointRatio
 	}
 	if p.CheckpointTokens == 0 {
-		p.CheckpointTokens = 8192
+		p.CheckpointTokens = plan.MostCheckpoint
 	}
 	if p.MinCheckpointTokens == 0 {
-		p.MinCheckpointTokens = 384
+		p.MinCheckpointTokens = plan.LeastCheckpoint
 	}
 	if p.MinGain == 0 {
 		p.MinGain = 0.1

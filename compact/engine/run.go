@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
+	"github.com/agentcompact/agentcompact/internal/plan"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/summarize"
 	"github.com/agentcompact/agentcompact/target"
@@ -153,19 +154,19 @@ type checkpoint struct {
 // budget is what the checkpoint may take.
 func (a *attempt) budget() int {
 	p := a.e.opts.policy(a.agent.Route())
-	b := max(int(p.CheckpointRatio*float64(a.span.tokens)), p.MinCheckpointTokens)
-	b = min(b, p.CheckpointTokens, int((1-p.MinGain)*float64(a.span.tokens)))
+	bounds := make([]int, 0, 5)
+	bounds = append(bounds, p.CheckpointTokens, int((1-p.MinGain)*float64(a.span.tokens)))
 	if p.MaxSummaryTokens > 0 {
-		b = min(b, p.MaxSummaryTokens)
+		bounds = append(bounds, p.MaxSummaryTokens)
 	}
 	if p.TotalRatio > 0 && a.trigger == compact.Now {
 		surface := a.view.SurfaceTokens()
-		b = min(b, int(p.TotalRatio*float64(surface))-(surface-a.span.tokens))
+		bounds = append(bounds, int(p.TotalRatio*float64(surface))-(surface-a.span.tokens))
 	}
 	if a.limit > 0 {
-		b = min(b, a.limit-1-(total(a.view)-a.span.tokens))
+		bounds = append(bounds, a.limit-1-(total(a.view)-a.span.tokens))
 	}
-	return max(b, 1)
+	return plan.Checkpoint(a.span.tokens, p.CheckpointRatio, p.MinCheckpointTokens, bounds...)
 }
 
 // write makes the checkpoint; it writes nothing.
