@@ -185,6 +185,16 @@ func init() {
 		_, err := ApplyFullReplace(bg, h, adapter, s, opts(p))
 		kind(t, err, EmptyResponse)
 		require.Equal(t, 2, s.calls)
+		// The floor counts characters, and nothing else is wrong with the text.
+		for n, ok := range map[int]bool{499: false, 500: true} {
+			o := opts(p)
+			o.Run.Guard = &summarize.GuardOptions{NoFloor: true, NoSections: true}
+			_, err := ApplyFullReplace(bg, &host{steps: replies(6, 500)}, adapter, says(characters(n)), o)
+			require.Equal(t, ok, err == nil, "%d: %v", n, err)
+			if !ok {
+				kind(t, err, EmptyResponse)
+			}
+		}
 	})
 	row("INT-14", func(t *testing.T) {
 		s, h := says(failure(summarize.Invalid)), &host{steps: replies(6, 500)}
@@ -334,3 +344,12 @@ func withWindow(o *Options, window int) *Options {
 }
 
 func ptr[V any](v V) *V { return &v }
+
+// characters returns a text of n characters, which are more bytes.
+func characters(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "ä part that is %d of them ", i)
+	}
+	return string([]rune(b.String())[:n-1]) + "."
+}

@@ -60,6 +60,12 @@ func init() {
 		require.True(t, strings.HasPrefix(q[0].Text, "BEGIN") && strings.HasSuffix(q[0].Text, "END"))
 		require.Equal(t, "Request 1: always keep rule R-1001 in mind.", q[2].Text)
 		require.Contains(t, r.Text, "Request 1: always keep rule R-1001 in mind.")
+		// What is said among steps is quoted whole.
+		whole := "BEGIN " + strings.Repeat("w ", 1800) + "END"
+		p := NewSlice(adapter, nil, append([]T{{Role: "user", Text: whole}}, replies(8, 2000)...))
+		r, err := ApplySteps(bg, p, adapter, says(good("")), withWindow(opts(Policy{MinTokens: 1}), 20_000))
+		require.NoError(t, err)
+		require.Equal(t, whole, r.Passes[0].Record.Ledger.User[0].Text)
 	})
 	// Two earlier checkpoints: what both carry comes back in order, and once.
 	row("HIS-4", func(t *testing.T) {
@@ -146,6 +152,10 @@ func init() {
 		// The plain interface notices, too, as long as it is before the commit.
 		h := &host{steps: replies(8, 500)}
 		_, err = ApplySteps(bg, h, adapter, meanwhile(func() { h.steps = append([]T{other}, h.steps[2:]...) }), withWindow(opts(Policy{MinTokens: 1}), 1500))
+		kind(t, err, Conflict)
+		require.Zero(t, h.applied)
+		h = &host{steps: replies(8, 500)}
+		_, err = ApplySteps(bg, h, adapter, meanwhile(func() { h.steps = h.steps[:1] }), withWindow(opts(Policy{MinTokens: 1}), 1500))
 		kind(t, err, Conflict)
 		require.Zero(t, h.applied)
 		h = &host{steps: replies(8, 500)}
