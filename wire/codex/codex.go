@@ -22,7 +22,8 @@
 //
 // Origin is the record where one record is one message, and nil for messages of
 // several items or out of a replacement history. The writer works on the items
-// of the file, so nothing depends on it.
+// of the file, so nothing depends on it. [Codec.Open] leaves the messages in the
+// file, so that rollouts of any size are read in bounded memory.
 //
 // # Writing
 //
@@ -44,6 +45,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
@@ -73,7 +75,7 @@ const (
 // Codec is the codec of the format. The zero value is ready.
 type Codec struct{}
 
-var _ wire.Codec = Codec{}
+var _ wire.Opener = Codec{}
 
 // Name implements [wire.Codec].
 func (Codec) Name() string { return Format }
@@ -138,8 +140,7 @@ type line struct {
 	Role         string          `json:"role"`
 	Instructions json.RawMessage `json:"instructions"`
 
-	raw []byte
-	num int
+	at jsonl.Value // where it stands
 }
 
 func parse(v jsonl.Value) (line, bool) {
@@ -147,8 +148,16 @@ func parse(v jsonl.Value) (line, bool) {
 	if !v.IsObject() || !lenient(json.Unmarshal(v.Raw, &l)) {
 		return line{}, false
 	}
-	l.raw, l.num = v.Raw, v.Line
+	l.at = v
 	return l, true
+}
+
+// item is the item that a record is or holds.
+func (l *line) item() json.RawMessage {
+	if l.isBareItem() {
+		return l.at.Raw
+	}
+	return l.Payload
 }
 
 func lenient(err error) bool {
@@ -186,7 +195,16 @@ func (l *line) isBareItem() bool {
 
 // Read implements [wire.Codec].
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
-	f := &file{data: data}
+	return wire.Hold(open(ctx, jsonl.Bytes(data)))
+}
+
+// Open implements [wire.Opener].
+func (Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	return open(ctx, jsonl.Stored(r, size))
+}
+
+func open(ctx context.Context, text *jsonl.File) (*wire.File, error) {
+	f := &file{text: text}
 	conv, err := f.read(ctx)
 	if err != nil {
 		return nil, err

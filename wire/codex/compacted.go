@@ -1,13 +1,16 @@
 package codex
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"slices"
+	"time"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
-	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
+	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/responses"
 )
 
@@ -50,11 +53,14 @@ func (f *file) compacted(l *line) {
 	if !lenient(json.Unmarshal(l.Payload, &p)) {
 		return
 	}
-	_, before := f.group()
+	var before map[uint64]int
+	if p.Mark == nil {
+		before = f.hashes()
+	}
 	f.fresh = true
 	ref := p.Window
 	if ref == "" || slices.Contains(f.refs, ref) {
-		ref = fmt.Sprintf("%s/%d", Format, l.num)
+		ref = fmt.Sprintf("%s/%d", Format, l.at.Line)
 	}
 	cp := wire.Checkpoint{Entry: -1, Time: l.time()}
 	if p.Mark != nil {
@@ -71,8 +77,7 @@ func (f *file) compacted(l *line) {
 	if p.Mark != nil {
 		cp.Hides = p.Mark.Hides
 	} else {
-		_, after := f.group()
-		cp.Hides = hidden(before, after)
+		cp.Hides = hidden(before, f.hashes())
 	}
 	f.side += cp.Hides
 	if p.Mark == nil || p.Mark.ID != "" {
@@ -84,11 +89,24 @@ func (f *file) compacted(l *line) {
 func (f *file) replace(list []json.RawMessage, m *mark, text, ref string, l *line) {
 	f.history = nil
 	at := make([]int, len(list)) // where the items are in the history
+	summary := -1                // the message that says what the record says
+	pos := 0                     // in the record
 	for i, raw := range list {
 		at[i] = len(f.history)
-		if it, ok := responses.Decode(raw); ok {
-			f.history = append(f.history, step{item: it, time: l.time(), model: f.model})
+		it, ok := responses.Decode(raw)
+		if !ok {
+			continue
 		}
+		s := f.newStep(it)
+		s.set(func(r *rare) { r.time = l.time() })
+		// Where the same bytes stand before is as good.
+		pos += max(bytes.Index(l.at.Raw[pos:], raw), 0)
+		s.ref = f.text.Ref(jsonl.Value{Offset: l.at.Offset + pos, Raw: l.at.Raw[pos : pos+len(raw)]})
+		pos += len(raw)
+		if text != "" && s.kind == kindMessage && s.role == session.RoleUser && session.TextOf(it.Parts) == text {
+			summary = len(f.history)
+		}
+		f.history = append(f.history, s)
 	}
 	if m != nil {
 		for _, mm := range m.Messages {
@@ -96,25 +114,21 @@ func (f *file) replace(list []json.RawMessage, m *mark, text, ref string, l *lin
 				continue
 			}
 			s := &f.history[at[mm.At]]
-			s.begins, s.source, s.ref = true, mm.Source, mm.Ref
+			s.begins = true
+			s.set(func(r *rare) { r.source, r.ref = mm.Source, mm.Ref })
 		}
 		return
 	}
 	// The file's own marks: the item that only the server can read, or the
 	// message that says what the record says.
 	for i := len(f.history) - 1; i >= 0; i-- {
-		s := &f.history[i]
-		if s.item.Type == responses.TypeCompaction {
-			s.ref = ref
-			return
+		if f.history[i].kind == kindCompaction {
+			summary = i
+			break
 		}
 	}
-	for i := len(f.history) - 1; i >= 0; i-- {
-		s := &f.history[i]
-		if text != "" && s.item.Type == responses.TypeMessage && s.item.Role == session.RoleUser && session.TextOf(s.item.Parts) == text {
-			s.ref = ref
-			return
-		}
+	if summary >= 0 {
+		f.history[summary].set(func(r *rare) { r.ref = ref })
 	}
 }
 
@@ -123,7 +137,7 @@ func (f *file) rebuild(text, ref string, l *line) {
 	var kept []step
 	n := 0
 	for n < len(f.history) && !f.history[n].isPrompt() {
-		if s := f.history[n]; s.usage == nil && s.ref == "" && s.item.Type == responses.TypeMessage && s.item.Role != session.RoleAssistant {
+		if s := f.history[n]; s.more().ref == "" && s.kind == kindMessage && s.role != session.RoleAssistant {
 			kept = append(kept, s)
 		}
 		n++
@@ -135,10 +149,14 @@ func (f *file) rebuild(text, ref string, l *line) {
 		if !s.isPrompt() {
 			continue
 		}
-		said := session.TextOf(s.item.Parts)
-		tokens := (len(said) + bytesPerToken - 1) / bytesPerToken
+		tokens := (int(s.said) + bytesPerToken - 1) / bytesPerToken
 		if tokens > budget {
-			s = userStep(cut(said, budget), s)
+			it, _, at, err := f.decode(&s)
+			if err != nil {
+				f.err = err
+				return
+			}
+			s = f.userStep(cut(session.TextOf(it.Parts), budget), at)
 		}
 		budget -= tokens
 		users = append(users, s)
@@ -147,8 +165,8 @@ func (f *file) rebuild(text, ref string, l *line) {
 	if text == "" {
 		text = "(no summary available)"
 	}
-	sum := userStep(text, step{time: l.time()})
-	sum.ref = ref
+	sum := f.userStep(text, l.time())
+	sum.set(func(r *rare) { r.ref = ref })
 	f.history = append(append(kept, users...), sum)
 }
 
@@ -158,28 +176,39 @@ func cut(s string, tokens int) string {
 	return s[:half] + fmt.Sprintf("…%d tokens truncated…", (len(s)-2*half)/bytesPerToken) + s[len(s)-half:]
 }
 
-func userStep(text string, like step) step {
+// userStep makes a step that is not in the file.
+func (f *file) userStep(text string, at time.Time) step {
 	m := session.UserText(text)
 	it, _ := responses.Decode(responses.Encode(&m, nil)[0])
-	return step{item: it, time: like.time}
+	s := f.newStep(it)
+	s.model = ""
+	s.set(func(r *rare) { r.made, r.time = it.Raw, at })
+	return s
+}
+
+// hashes counts the messages of the history by role and content.
+func (f *file) hashes() map[uint64]int {
+	_, live := f.group()
+	out := make(map[uint64]int, len(live))
+	for _, m := range live {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		_, _ = h.WriteString(string(f.history[m.first].role))
+		for n := m.first; n < m.to; n++ {
+			if s := &f.history[n]; s.speaks() {
+				maphash.WriteComparable(&h, s.hash)
+			}
+		}
+		out[h.Sum64()]++
+	}
+	return out
 }
 
 // hidden is how many messages of before are not in after.
-func hidden(before, after []message) int {
-	key := func(m *message) string {
-		return string(m.Message.Role) + "\x00" + string(rawjson.Marshal(m.items))
-	}
-	left := map[string]int{}
-	for i := range after {
-		left[key(&after[i])]++
-	}
+func hidden(before, after map[uint64]int) int {
 	n := 0
-	for i := range before {
-		if k := key(&before[i]); left[k] > 0 {
-			left[k]--
-		} else {
-			n++
-		}
+	for k, have := range before {
+		n += max(have-after[k], 0)
 	}
 	return n
 }

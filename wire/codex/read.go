@@ -4,19 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/logfile"
 	"github.com/agentcompact/agentcompact/wire/internal/responses"
 )
 
 // file is a rollout file.
 type file struct {
-	data  []byte
+	text  *jsonl.File
 	notes []string
+	err   error // why a part of the file could not be read again
 
 	history     []step // what the agent would send
 	checkpoints []wire.Checkpoint
@@ -27,32 +30,73 @@ type file struct {
 	base        string // base instructions
 	meta        bool   // session_meta was seen
 	fresh       bool   // the next item begins a message
-	last        line   // the last record
-	items       int    // message, call and output items of the file
-	calls       int
-	outputs     int
+	last        time.Time
+	ordinal     *int64          // of the last record
 	total       json.RawMessage // the last token count
 
-	lead    []json.RawMessage // developer messages in the envelope
-	entries []entry
-	msgs    []session.Message
+	items, calls, outputs int // message, call and output items of the file
+
+	lead []step    // developer messages in the envelope
+	live []message // the conversation's entries
 }
 
-// entry is a live message: the items that it consists of.
-type entry []json.RawMessage
-
-// step is one item of the history, or a mark in it.
+// step is one item of the history, or a mark in it. What the item says is read
+// again when it is needed.
 type step struct {
-	item responses.Item
-	time time.Time
-	rec  []byte // the record, when the item is all of it
+	// ref is where the item stands, or the record that it is all of.
+	ref  jsonl.Ref
+	hash uint64 // of the item's bytes
 	// model is the one in force when the item was written.
 	model string
+	role  session.Role
+	said  int32 // how many bytes of text the item has
+	kind  kind
+	// record tells that ref is that of the record.
+	record bool
+	empty  bool // it has no parts
+	// typed tells that a user typed it, as far as the item tells.
+	typed  bool
+	begins bool // a message begins here, whatever stands before
+	// rare is what few steps have; nil for most.
+	rare *rare
+}
 
-	usage  *session.Usage  // a token count
-	begins bool            // a message begins here, whatever stands before
+// kind is what an item is to the conversation.
+type kind byte
+
+const (
+	kindItem kind = iota
+	kindMessage
+	kindCompaction
+	kindSnapshot
+	kindUsage // a token count
+)
+
+// rare is what few steps have.
+type rare struct {
+	usage  *session.Usage  // of a token count
 	source *session.Source // what our mark says
 	ref    string          // the compaction that it is the checkpoint of
+	made   json.RawMessage // an item that is not in the file
+	time   time.Time       // of an item without a record of its own
+}
+
+var none rare
+
+// more is what few steps have, for reading.
+func (s *step) more() *rare {
+	if s.rare == nil {
+		return &none
+	}
+	return s.rare
+}
+
+// set is what few steps have, for writing. Steps are copied, so the copy gets
+// its own.
+func (s *step) set(fn func(*rare)) {
+	r := *s.more()
+	fn(&r)
+	s.rare = &r
 }
 
 func (f *file) note(format string, args ...any) {
@@ -60,39 +104,21 @@ func (f *file) note(format string, args ...any) {
 }
 
 func (f *file) read(ctx context.Context) (*wire.Conversation, error) {
-	known, bad, first, odd := false, 0, 0, 0
-	for v := range jsonl.Values(f.data) {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		l, ok := parse(v)
-		switch {
-		case v.Torn():
-			f.note("line %d: the last record is cut short and was passed over", v.Line)
-			continue
-		case v.Err == nil && !v.IsObject():
-			odd++
-			continue
-		case !ok:
-			if bad++; bad == 1 {
-				first = v.Line
-			}
-			continue
-		}
-		known = f.record(&l) || known
-		f.last = l
+	notes, err := logfile.Scan(ctx, Format, f.text, `one JSON object a line with "timestamp", "type" and "payload"`, func(v jsonl.Value) bool {
+		l, _ := parse(v) // it is an object
+		known := f.record(&l)
+		f.last, f.ordinal = l.time(), l.Ordinal
+		return known
+	})
+	if err != nil {
+		return nil, err
 	}
-	if !known {
-		return nil, &wire.Error{Format: Format, Line: max(first, 1),
-			Detail: `no record of a rollout found; expected one JSON object a line with "timestamp", "type" and "payload"`}
+	f.notes = append(f.notes, notes...)
+	conv, err := f.conversation()
+	if err == nil {
+		err = f.err
 	}
-	if bad > 0 {
-		f.note("%d lines are not JSON and were passed over, the first is line %d", bad, first)
-	}
-	if odd > 0 {
-		f.note("%d values are not objects and were passed over", odd)
-	}
-	return f.conversation(), nil
+	return conv, err
 }
 
 // record takes in one record and reports whether it is one of the format.
@@ -100,11 +126,11 @@ func (f *file) record(l *line) bool {
 	switch {
 	case l.Payload == nil && l.isBareMeta():
 	case l.isBareItem():
-		f.item(l.raw, l)
+		f.item(l)
 	case !knownTypes[l.Type] || l.Payload == nil:
 		return false
 	case l.Type == typeItem:
-		f.item(l.Payload, l)
+		f.item(l)
 	case l.Type == typeCompacted:
 		f.compacted(l)
 	case l.Type == typeEvent:
@@ -128,17 +154,36 @@ func (f *file) record(l *line) bool {
 		var p struct {
 			Model string `json:"model"`
 		}
-		if lenient(json.Unmarshal(l.Payload, &p)) && p.Model != "" {
-			f.model = p.Model
+		if lenient(json.Unmarshal(l.Payload, &p)) && p.Model != "" && p.Model != f.model {
+			f.model = p.Model // else the steps would keep a copy a turn
 		}
 	}
 	return true
 }
 
-func (f *file) item(raw json.RawMessage, l *line) {
-	it, ok := responses.Decode(raw)
+var seed = maphash.MakeSeed()
+
+// newStep makes the step of an item. Where it stands is the caller's to set.
+func (f *file) newStep(it responses.Item) step {
+	s := step{hash: maphash.Bytes(seed, it.Raw), model: f.model, role: it.Role, empty: len(it.Parts) == 0}
+	switch it.Type {
+	case responses.TypeMessage:
+		s.kind = kindMessage
+	case responses.TypeCompaction:
+		s.kind = kindCompaction
+	case responses.TypeSnapshot:
+		s.kind = kindSnapshot
+	}
+	if s.role == session.RoleUser && s.kind == kindMessage {
+		s.typed, s.said = source(it).Kind == session.SourceUser, int32(len(session.TextOf(it.Parts)))
+	}
+	return s
+}
+
+func (f *file) item(l *line) {
+	it, ok := responses.Decode(l.item())
 	if !ok {
-		f.note("line %d: an item without type was passed over", l.num)
+		f.note("line %d: an item without type was passed over", l.at.Line)
 		return
 	}
 	for _, p := range it.Parts {
@@ -152,7 +197,9 @@ func (f *file) item(raw json.RawMessage, l *line) {
 	if it.Type == responses.TypeMessage {
 		f.items++
 	}
-	f.history = append(f.history, step{item: it, time: l.time(), rec: l.raw, model: f.model, begins: f.fresh})
+	s := f.newStep(it)
+	s.ref, s.record, s.begins = f.text.Ref(l.at), true, f.fresh
+	f.history = append(f.history, s)
 	f.fresh = false
 }
 
@@ -183,10 +230,10 @@ func (f *file) event(l *line) {
 			return
 		}
 		f.total = p.Info.Total
-		f.history = append(f.history, step{usage: &session.Usage{
+		f.history = append(f.history, step{kind: kindUsage, rare: &rare{usage: &session.Usage{
 			Node: session.NoSeq, Prompt: u.Input, Completion: u.Output, CacheRead: u.Cached, CacheWrite: u.Write, Reasoning: u.Reasoning,
 			Provider: f.route(), Model: f.model,
-		}})
+		}}})
 	case "thread_rolled_back":
 		f.rollBack(p.Turns)
 	}
@@ -214,114 +261,175 @@ func (f *file) rollBack(n int) {
 
 // isPrompt reports whether a user typed the item.
 func (s *step) isPrompt() bool {
-	if s.usage != nil || s.ref != "" || s.item.Role != session.RoleUser || len(s.item.Parts) == 0 {
+	r := s.more()
+	if s.kind == kindUsage || r.ref != "" || s.role != session.RoleUser || s.empty {
 		return false
 	}
-	if s.source != nil {
-		return s.source.Kind == session.SourceUser
+	if r.source != nil {
+		return r.source.Kind == session.SourceUser
 	}
-	return s.item.Type == responses.TypeMessage && source(s.item).Kind == session.SourceUser
+	return s.typed
 }
+
+// speaks reports whether the step is a part of a message.
+func (s *step) speaks() bool { return s.kind != kindUsage && s.kind != kindSnapshot && !s.empty }
 
 // count is how many messages the steps make.
 func count(steps []step) int {
-	var b responses.Builder
-	for n, s := range steps {
-		switch {
-		case s.usage != nil:
-			b.End()
-		case s.item.Type != responses.TypeSnapshot && len(s.item.Parts) > 0:
-			b.Add(s.item, n)
+	n, open := 0, false
+	for i := range steps {
+		s := &steps[i]
+		if s.speaks() {
+			if !open || s.role != session.RoleAssistant {
+				n++
+			}
+			open = s.role == session.RoleAssistant
 		}
+		open = open && s.kind != kindUsage
 	}
-	return len(b.Messages)
+	return n
 }
 
-// message is a live message with what the file says of it.
+// message is a live message: the steps of the history from the first to the one
+// before to that speak.
 type message struct {
-	wire.Entry
-	items []json.RawMessage
-	ref   string
+	first, to int
+	usage     *session.Usage
 }
 
 // group makes messages of the history. lead are the developer messages at its
 // beginning.
 func (f *file) group() (lead []step, live []message) {
-	h := f.history
-	for len(h) > 0 && (h[0].item.Type == responses.TypeSnapshot || h[0].usage == nil && h[0].source == nil &&
-		(h[0].item.Role == session.RoleDeveloper || h[0].item.Role == session.RoleSystem)) {
-		if h[0].item.Type != responses.TypeSnapshot {
-			lead = append(lead, h[0])
+	n := 0
+	for ; n < len(f.history); n++ {
+		s := &f.history[n]
+		if s.kind == kindSnapshot {
+			continue
 		}
-		h = h[1:]
+		if s.kind == kindUsage || s.more().source != nil || s.role != session.RoleDeveloper && s.role != session.RoleSystem {
+			break
+		}
+		lead = append(lead, *s)
 	}
-	var b responses.Builder
 	var pending *session.Usage
-	usage := map[int]*session.Usage{}
-	first := map[int]*step{}
-	for n := range h {
-		s := &h[n]
-		if s.usage != nil {
+	open := false // the last message is the model's, and may go on
+	for ; n < len(f.history); n++ {
+		s := &f.history[n]
+		if s.kind == kindUsage {
 			// The count stands before the items of its response in old files and
 			// after them in new ones.
-			k := len(b.Messages) - 1
-			if b.Open() != nil && usage[k] == nil {
-				usage[k] = s.usage
+			if k := len(live) - 1; open && live[k].usage == nil {
+				live[k].usage = s.rare.usage
 			} else {
-				pending = s.usage
+				pending = s.rare.usage
 			}
-			b.End()
+			open = false
 			continue
 		}
-		if s.item.Type == responses.TypeSnapshot || len(s.item.Parts) == 0 {
+		if !s.speaks() {
 			continue
 		}
-		if s.begins {
-			b.End()
+		model := s.role == session.RoleAssistant
+		if open && model && !s.begins {
+			live[len(live)-1].to = n + 1
+			continue
 		}
-		if _, began := b.Add(s.item, n); began {
-			k := len(b.Messages) - 1
-			first[k] = s
-			switch s.item.Role {
-			case session.RoleAssistant:
-				usage[k], pending = pending, nil
-			case session.RoleTool:
-			default:
-				pending = nil
-			}
-		}
-	}
-	for k, g := range b.Messages {
-		s := first[k]
-		m := message{Entry: wire.Entry{Message: g.Message, Time: s.time, Usage: usage[k]}, ref: s.ref}
-		for _, n := range g.Items {
-			m.items = append(m.items, h[n].item.Raw)
-		}
-		if len(g.Items) == 1 && s.rec != nil {
-			m.Message.Origin = &session.Origin{Format: Format, Raw: s.rec}
-		}
-		src := &m.Message.Source
+		m := message{first: n, to: n + 1}
 		switch {
-		case s.ref != "":
-			*src = compact.CheckpointSource(s.ref)
-		case m.Message.Role == session.RoleUser, m.Message.Role == session.RoleDeveloper, m.Message.Role == session.RoleSystem:
-			*src = source(s.item)
-		case m.Message.Role == session.RoleAssistant:
-			src.Provider, src.Model = f.route(), s.model
-		}
-		if s.source != nil {
-			derived := *src
-			if *src = *s.source; m.Message.Validate() != nil {
-				*src = derived
-			}
+		case model:
+			m.usage, pending = pending, nil
+		case s.role != session.RoleTool:
+			pending = nil
 		}
 		live = append(live, m)
+		open = model
 	}
 	return lead, live
 }
 
-func (f *file) conversation() *wire.Conversation {
-	lead, live := f.group()
+// decode reads the item of a step again, with the record and the time.
+func (f *file) decode(s *step) (it responses.Item, record json.RawMessage, at time.Time, err error) {
+	r := s.more()
+	raw := r.made
+	if raw == nil {
+		if raw, err = f.text.Load(s.ref); err != nil {
+			return it, nil, at, &wire.Error{Format: Format, Offset: s.ref.Offset(), Detail: "the item could not be read again", Err: err}
+		}
+	}
+	if at = r.time; s.record {
+		l, _ := parse(jsonl.Value{Raw: raw}) // it was parsed before
+		record, raw, at = raw, l.item(), l.time()
+	}
+	it, _ = responses.Decode(raw)
+	return it, record, at, nil
+}
+
+// raw reads the bytes of an item again.
+func (f *file) raw(s *step) (json.RawMessage, error) {
+	it, _, _, err := f.decode(s)
+	return it.Raw, err
+}
+
+// entry reads the i-th live message.
+func (f *file) entry(i int) (wire.Entry, error) {
+	m := f.live[i]
+	first := &f.history[m.first]
+	var b responses.Builder
+	var e wire.Entry
+	var head responses.Item
+	var record json.RawMessage
+	for n := m.first; n < m.to; n++ {
+		s := &f.history[n]
+		if !s.speaks() {
+			continue
+		}
+		it, rec, at, err := f.decode(s)
+		if err != nil {
+			return wire.Entry{}, err
+		}
+		if b.Add(it, n); n == m.first {
+			head, record, e.Time = it, rec, at
+		}
+	}
+	e.Message, e.Usage = b.Messages[0].Message, m.usage
+	if len(b.Messages[0].Items) == 1 && record != nil {
+		e.Message.Origin = &session.Origin{Format: Format, Raw: record}
+	}
+	r, src := first.more(), &e.Message.Source
+	switch {
+	case r.ref != "":
+		*src = compact.CheckpointSource(r.ref)
+	case first.role == session.RoleUser, first.role == session.RoleDeveloper, first.role == session.RoleSystem:
+		*src = source(head)
+	case first.role == session.RoleAssistant:
+		src.Provider, src.Model = f.route(), first.model
+	}
+	if r.source != nil {
+		derived := *src
+		if *src = *r.source; e.Message.Validate() != nil {
+			*src = derived
+		}
+	}
+	return e, nil
+}
+
+// itemsOf reads the items of a live message.
+func (f *file) itemsOf(i int) ([]json.RawMessage, error) {
+	var out []json.RawMessage
+	for n := f.live[i].first; n < f.live[i].to; n++ {
+		if s := &f.history[n]; s.speaks() {
+			raw, err := f.raw(s)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, raw)
+		}
+	}
+	return out, nil
+}
+
+func (f *file) conversation() (*wire.Conversation, error) {
+	f.lead, f.live = f.group()
 	conv := &wire.Conversation{Side: f.side}
 	conv.Envelope.Provider, conv.Envelope.Model = f.route(), f.model
 	system := func(role session.Role, parts []session.Part, src session.Source) {
@@ -330,20 +438,22 @@ func (f *file) conversation() *wire.Conversation {
 	if f.base != "" {
 		system(session.RoleSystem, []session.Part{session.Text{Text: f.base}}, session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormContext})
 	}
-	for _, s := range lead {
-		system(s.item.Role, s.item.Parts, source(s.item))
-		f.lead = append(f.lead, s.item.Raw)
+	for i := range f.lead {
+		it, _, _, err := f.decode(&f.lead[i])
+		if err != nil {
+			return nil, err
+		}
+		system(it.Role, it.Parts, source(it))
 	}
-	for _, m := range live {
-		conv.Entries = append(conv.Entries, m.Entry)
-		f.entries = append(f.entries, m.items)
-		f.msgs = append(f.msgs, m.Message)
-		for k, ref := range f.refs {
-			if m.ref != "" && m.ref == ref {
-				f.checkpoints[k].Entry = len(conv.Entries) - 1
+	for i, m := range f.live {
+		ref := f.history[m.first].more().ref
+		for k := range f.refs {
+			if ref != "" && ref == f.refs[k] {
+				f.checkpoints[k].Entry = i
 			}
 		}
 	}
 	conv.Checkpoints = f.checkpoints
-	return conv
+	conv.Leave(len(f.live), f.entry)
+	return conv, nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
-	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 	"github.com/agentcompact/agentcompact/wire/internal/responses"
 )
@@ -27,7 +26,11 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 		if err != nil {
 			return err
 		}
-		if !jsonl.EndsLine(w.f.data) {
+		ends, err := w.f.text.EndsLine()
+		if err != nil {
+			return err
+		}
+		if !ends {
 			tail = append(tail, '\n')
 		}
 		tail = append(append(tail, rec...), '\n')
@@ -35,16 +38,17 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for _, b := range [][]byte{w.f.data, tail} {
-		if _, err := out.Write(b); err != nil {
-			return fmt.Errorf("write rollout: %w", err)
-		}
+	if err := w.f.text.Copy(ctx, out); err != nil {
+		return &wire.Error{Format: Format, Detail: "the rollout could not be written", Err: err}
+	}
+	if _, err := out.Write(tail); err != nil {
+		return fmt.Errorf("write rollout: %w", err)
 	}
 	return nil
 }
 
 func (f *file) unchanged(items []wire.Item) bool {
-	if len(items) != len(f.entries) {
+	if len(items) != len(f.live) {
 		return false
 	}
 	for i, it := range items {
@@ -57,20 +61,37 @@ func (f *file) unchanged(items []wire.Item) bool {
 
 // compactedRecord makes the record that says what the history is from here on.
 func (f *file) compactedRecord(items []wire.Item) (json.RawMessage, error) {
-	list := append([]json.RawMessage{}, f.lead...)
+	list := []json.RawMessage{}
+	for i := range f.lead {
+		raw, err := f.raw(&f.lead[i])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, raw)
+	}
 	own := mark{Messages: []markedMessage{}}
-	at := f.last.time()
+	at := f.last
 	text := ""
-	custom := f.customCalls(items)
+	custom, err := f.customCalls(items)
+	if err != nil {
+		return nil, err
+	}
 	for i, it := range items {
-		if it.Entry >= len(f.entries) || it.Entry < 0 && it.Message == nil {
+		if it.Entry >= len(f.live) || it.Entry < 0 && it.Message == nil {
 			return nil, &wire.Error{Format: Format, Detail: fmt.Sprintf("item %d names no entry of the conversation and has no message", i)}
 		}
 		mm := markedMessage{At: len(list)}
 		if it.Message == nil {
-			src := f.msgs[it.Entry].Source
-			list = append(list, f.entries[it.Entry]...)
-			mm.set(src, f, f.entries[it.Entry][0])
+			e, err := f.entry(it.Entry)
+			if err != nil {
+				return nil, err
+			}
+			raws, err := f.itemsOf(it.Entry)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, raws...)
+			mm.set(e.Message.Source, f, raws[0])
 			own.Messages = append(own.Messages, mm)
 			continue
 		}
@@ -94,9 +115,13 @@ func (f *file) compactedRecord(items []wire.Item) (json.RawMessage, error) {
 		own.Messages = append(own.Messages, mm)
 	}
 	// The agent keeps its git snapshots over a compaction, for undo.
-	for _, s := range f.history {
-		if s.item.Type == responses.TypeSnapshot {
-			list = append(list, s.item.Raw)
+	for i := range f.history {
+		if s := &f.history[i]; s.kind == kindSnapshot {
+			raw, err := f.raw(s)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, raw)
 		}
 	}
 	payload := rawjson.Object{}
@@ -105,8 +130,8 @@ func (f *file) compactedRecord(items []wire.Item) (json.RawMessage, error) {
 	payload.Set("agentcompact", own)
 	o := rawjson.Object{}
 	o.Set("timestamp", at.UTC().Format("2006-01-02T15:04:05.000Z"))
-	if f.last.Ordinal != nil {
-		o.Set("ordinal", *f.last.Ordinal+1)
+	if f.ordinal != nil {
+		o.Set("ordinal", *f.ordinal+1)
 	}
 	o.Set("type", typeCompacted)
 	o.Set("payload", payload)
@@ -114,12 +139,16 @@ func (f *file) compactedRecord(items []wire.Item) (json.RawMessage, error) {
 }
 
 // customCalls are the ids of calls to free-text tools.
-func (f *file) customCalls(items []wire.Item) map[string]bool {
+func (f *file) customCalls(items []wire.Item) (map[string]bool, error) {
 	custom := map[string]bool{}
 	for _, it := range items {
 		m := it.Message
-		if m == nil && it.Entry >= 0 && it.Entry < len(f.msgs) {
-			m = &f.msgs[it.Entry]
+		if m == nil && it.Entry >= 0 && it.Entry < len(f.live) {
+			e, err := f.entry(it.Entry)
+			if err != nil {
+				return nil, err
+			}
+			m = &e.Message
 		}
 		if m == nil {
 			continue
@@ -130,7 +159,7 @@ func (f *file) customCalls(items []wire.Item) map[string]bool {
 			}
 		}
 	}
-	return custom
+	return custom, nil
 }
 
 // set says what the source is, unless the first item says it.

@@ -157,7 +157,9 @@ type file struct {
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 	f := &file{data: data, conv: &wire.Conversation{}}
 	header := false
-	notes, err := logfile.Scan(ctx, Format, data, `a header {"type":"session",…} and one event a line with "type" and "data"`, func(raw json.RawMessage, _ int) bool {
+	text := jsonl.Bytes(data)
+	notes, err := logfile.Scan(ctx, Format, text, `a header {"type":"session",…} and one event a line with "type" and "data"`, func(v jsonl.Value) bool {
+		raw := json.RawMessage(v.Raw)
 		e, ok := parse(raw)
 		if !ok {
 			return false
@@ -178,7 +180,7 @@ func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 	}
 	f.build()
 	return &wire.File{Format: Format, Container: "DeepSeek harness log", Conversations: []*wire.Conversation{f.conv}, Notes: notes,
-		Writer: &logfile.Writer{Format: Format, Data: data, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
+		Writer: &logfile.Writer{Format: Format, Text: text, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
 }
 
 // event takes in one event.

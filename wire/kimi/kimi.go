@@ -179,8 +179,10 @@ type file struct {
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 	f := &file{data: data, conv: &wire.Conversation{}, steps: map[string]*node{}}
 	f.conv.Envelope.Provider = "moonshot"
-	notes, err := logfile.Scan(ctx, Format, data, `records one a line such as "metadata" and "context.append_message"`, func(raw json.RawMessage, line int) bool {
-		r := record{raw: raw, line: line}
+	text := jsonl.Bytes(data)
+	notes, err := logfile.Scan(ctx, Format, text, `records one a line such as "metadata" and "context.append_message"`, func(v jsonl.Value) bool {
+		raw := json.RawMessage(v.Raw)
+		r := record{raw: raw, line: v.Line}
 		if !splice.Lenient(json.Unmarshal(raw, &r)) {
 			return false
 		}
@@ -192,7 +194,7 @@ func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 	}
 	f.build()
 	return &wire.File{Format: Format, Container: "Kimi Code wire log", Conversations: []*wire.Conversation{f.conv}, Notes: notes,
-		Writer: &logfile.Writer{Format: Format, Data: data, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
+		Writer: &logfile.Writer{Format: Format, Text: text, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
 }
 
 // record takes in one record and reports whether it is one of the format.

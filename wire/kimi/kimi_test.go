@@ -8,7 +8,6 @@ import (
 
 	"github.com/agentcompact/agentcompact/internal/wirecorpus"
 	"github.com/agentcompact/agentcompact/wire"
-	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/logfile"
 	"github.com/agentcompact/agentcompact/wire/wiretest"
 )
@@ -43,7 +42,7 @@ func suite(t testing.TB) *wiretest.Suite {
 
 func fileOf(f *wire.File) *file {
 	own := &file{conv: &wire.Conversation{}, steps: map[string]*node{}}
-	for v := range jsonl.Values(f.Writer.(*logfile.Writer).Data) {
+	for v := range f.Writer.(*logfile.Writer).Text.Values() {
 		var r record
 		if json.Unmarshal(v.Raw, &r) == nil {
 			own.record(&r)

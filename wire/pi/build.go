@@ -61,78 +61,98 @@ func (f *file) build() {
 	start := 0
 	refs := map[string]int{} // checkpoint by identity
 	for k, i := range f.path {
-		if e := &f.entries[i]; e.Type == typeCompaction || e.mark.ID != "" {
-			cp := e.checkpoint()
-			if e.mark.ID == "" {
-				cp.Hides = 0
-				for p := range f.keptFrom(k) {
-					if _, ok := f.entries[f.path[p]].message(); ok {
-						cp.Hides++
-					}
+		r := f.recs[i].rare
+		if r == nil || f.recs[i].typ != typeCompaction && r.mark.ID == "" {
+			continue
+		}
+		cp := r.checkpoint
+		if r.mark.ID == "" {
+			cp.Hides = 0
+			for p := range f.keptFrom(k) {
+				if f.recs[f.path[p]].sent {
+					cp.Hides++
 				}
 			}
-			refs[e.ref()] = len(c.Checkpoints)
-			c.Checkpoints = append(c.Checkpoints, cp)
+		}
+		refs[r.ref] = len(c.Checkpoints)
+		c.Checkpoints = append(c.Checkpoints, cp)
+	}
+	add := func(i int) {
+		if f.recs[i].sent {
+			f.live = append(f.live, i)
 		}
 	}
 	if f.compacted >= 0 {
-		f.add(f.path[f.compacted])
+		add(f.path[f.compacted])
 		for _, i := range f.path[f.keptFrom(f.compacted):f.compacted] {
-			if f.entries[i].Type != typeCompaction {
-				f.add(i)
+			if f.recs[i].typ != typeCompaction {
+				add(i)
 			}
 		}
 		start = f.compacted + 1
 		f.head = len(f.live)
 	}
 	for _, i := range f.path[start:] {
-		f.add(i)
+		add(i)
 	}
-	for i := range c.Entries {
-		if n, ok := refs[c.Entries[i].Message.Source.Ref]; ok && compact.IsCheckpointSource(c.Entries[i].Message.Source) {
+	for i, at := range f.live {
+		if f.recs[at].rare == nil {
+			continue
+		}
+		src := f.source(at)
+		if n, ok := refs[src.Ref]; ok && compact.IsCheckpointSource(src) {
 			c.Checkpoints[n].Entry = i
 		}
 	}
-	marks.DropUsage(c)
-	for i := range f.entries {
-		if _, ok := f.entries[i].message(); ok && f.entries[i].Type == typeMessage {
+	f.dropped = marks.Dropped(c)
+	for i := range f.recs {
+		if r := &f.recs[i]; r.sent && r.typ == typeMessage {
 			c.Side++
 		}
 	}
 	for _, i := range f.live {
-		if f.entries[i].Type == typeMessage {
+		if f.recs[i].typ == typeMessage {
 			c.Side--
 		}
 	}
+	c.Leave(len(f.live), f.entry)
+}
+
+// source is that of the message of an entry. It is none when the entry cannot be
+// read again, which who asks for the message is told.
+func (f *file) source(i int) session.Source {
+	e, err := f.load(i)
+	if err != nil {
+		return session.Source{}
+	}
+	m, _ := e.message()
+	return m.Source
 }
 
 // route takes provider and model from the header, from changes, and from the
 // replies on the path.
 func (f *file) route() {
 	e := &f.conv.Envelope
-	e.Provider, e.Model = f.entries[0].Provider, f.entries[0].ModelID
+	e.Provider, e.Model = f.recs[0].route.provider, f.recs[0].route.model
 	for _, i := range f.path {
-		switch n := &f.entries[i]; {
-		case n.Type == typeModel && n.ModelID != "":
-			e.Provider, e.Model = n.Provider, n.ModelID
-		case n.Type == typeMessage && n.Message != nil && n.Message.Role == roleAssistant && n.Message.Model != "":
-			e.Provider, e.Model = n.Message.Provider, n.Message.Model
+		if r := f.recs[i].route; r != nil && f.recs[i].typ != typeSession {
+			e.Provider, e.Model = r.provider, r.model
 		}
 	}
 }
 
-func (f *file) add(i int) {
-	e := &f.entries[i]
-	m, ok := e.message()
-	if !ok {
-		return
+// entry reads the i-th live message.
+func (f *file) entry(i int) (wire.Entry, error) {
+	e, err := f.load(f.live[i])
+	if err != nil {
+		return wire.Entry{}, err
 	}
+	m, _ := e.message()
 	out := wire.Entry{Message: m, Time: e.time()}
-	if e.Message != nil && e.Message.Role == roleAssistant {
+	if e.Message != nil && e.Message.Role == roleAssistant && !f.dropped(i, out.Time) {
 		out.Usage = e.Message.Usage.session(e.Message)
 	}
-	f.conv.Entries = append(f.conv.Entries, out)
-	f.live = append(f.live, i)
+	return out, nil
 }
 
 // ref is the identity of a compaction.
@@ -153,12 +173,34 @@ func (e *entry) checkpoint() wire.Checkpoint {
 	return wire.Checkpoint{Entry: -1, TokensBefore: e.Tokens, Hides: -1, Time: e.time()}
 }
 
+// sent reports whether the agent sends the entry.
+func (e *entry) sent() bool {
+	switch e.Type {
+	case typeCompaction, typeBranch, typeCustom:
+		return true
+	case typeMessage:
+		if e.Message == nil {
+			return false
+		}
+		switch e.Message.Role {
+		case roleUser, roleAssistant, roleResult, roleHook, roleCustom, roleBranch, roleSummary:
+			return true
+		case roleBash:
+			return !e.Message.Excluded
+		}
+	}
+	return false
+}
+
 // message makes the message of an entry; false when it is not sent.
 func (e *entry) message() (session.Message, bool) {
 	m := session.Message{ID: e.ID, Role: session.RoleUser, Source: session.Source{Kind: session.SourceUser},
 		Origin: &session.Origin{Format: Format, Raw: e.raw}}
 	plugin := func(form string) {
 		m.Source = session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: form}
+	}
+	if !e.sent() {
+		return m, false
 	}
 	switch e.Type {
 	case typeCompaction:
@@ -172,9 +214,6 @@ func (e *entry) message() (session.Message, bool) {
 		plugin(FormCustom)
 		m.Source.Ref = e.CustomType
 	case typeMessage:
-		if e.Message == nil {
-			return m, false
-		}
 		switch b := e.Message; b.Role {
 		case roleUser:
 			m.Parts = blocks(b.Content, false)
@@ -187,9 +226,6 @@ func (e *entry) message() (session.Message, bool) {
 			m.Parts = []session.Part{session.ToolResult{CallID: b.CallID, Name: b.ToolName, Parts: blocks(b.Content, false), IsError: b.IsError}}
 			m.Source = session.Source{Kind: session.SourceTool}
 		case roleBash:
-			if b.Excluded {
-				return m, false
-			}
 			m.Parts = text(b.shell())
 			plugin(FormBash)
 		case roleHook, roleCustom:
@@ -202,11 +238,7 @@ func (e *entry) message() (session.Message, bool) {
 		case roleSummary:
 			m.Parts = text(b.Summary)
 			plugin(FormSummary)
-		default:
-			return m, false
 		}
-	default:
-		return m, false
 	}
 	e.mark.Apply(&m)
 	return m, true

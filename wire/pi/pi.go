@@ -22,8 +22,8 @@
 // elsewhere is a branch: what stays is reached through the parents, a checkpoint
 // in the middle is a branch_summary, changed messages and what follows them are
 // copies with new ids. Version 1 has no branches, so for this a file of version
-// 1 is upgraded as the agent does when it opens it: every entry gets an id and a
-// parent, and nothing else changes. What the format has no field for stands in a
+// 1 is upgraded, in memory, as the agent does when it opens it: every entry gets
+// an id and a parent, and nothing else changes. What the format has no field for stands in a
 // field "agentcompact" of the entry, which the agent passes over.
 //
 // # Lost
@@ -37,6 +37,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +70,7 @@ const (
 // Codec is the codec of the format. The zero value is ready.
 type Codec struct{}
 
-var _ wire.Codec = Codec{}
+var _ wire.Opener = Codec{}
 
 // Name implements [wire.Codec].
 func (Codec) Name() string { return Format }
@@ -102,10 +104,9 @@ type entry struct {
 	Message    *message        `json:"message"`
 	Mark       json.RawMessage `json:"agentcompact"`
 
-	raw    []byte
-	line   int
-	mark   marks.Mark
-	parent int // of the file's entries; -1 for none
+	raw  []byte
+	line int
+	mark marks.Mark
 }
 
 func parse(v jsonl.Value) (entry, bool) {
@@ -115,6 +116,75 @@ func parse(v jsonl.Value) (entry, bool) {
 	}
 	e.raw, e.line, e.mark = v.Raw, v.Line, marks.Parse(e.Mark)
 	return e, true
+}
+
+// record is what links one entry to others. What the entry says is read again
+// when it is needed.
+type record struct {
+	ref    jsonl.Ref
+	line   int32
+	parent int32 // of the file's entries; -1 for none
+	typ    string
+	id, up string // up is the parent's id
+	// sent tells that the entry is a message of the conversation, where it is
+	// live.
+	sent bool
+	// route, of an entry that tells it; nil for none.
+	route *route
+	// rare is what compactions and entries with our mark have; nil for others.
+	rare *rare
+}
+
+// route is whose model answers.
+type route struct{ provider, model string }
+
+type rare struct {
+	firstKept  *string
+	firstIndex *int
+	mark       marks.Mark
+	ref        string
+	checkpoint wire.Checkpoint
+}
+
+// interner keeps one copy of what comes again.
+type interner struct {
+	strings map[string]string
+	routes  map[route]*route
+}
+
+func (in *interner) string(s string) string {
+	have, ok := in.strings[s]
+	if !ok {
+		have = s
+		in.strings[s] = s
+	}
+	return have
+}
+
+func (in *interner) route(r route) *route {
+	have := in.routes[r]
+	if have == nil {
+		have = &r
+		in.routes[r] = have
+	}
+	return have
+}
+
+// record keeps what links the entry to others.
+func (in *interner) record(e *entry, ref jsonl.Ref) record {
+	r := record{ref: ref, line: int32(e.line), typ: in.string(e.Type), id: in.string(e.ID), up: in.string(e.Parent), sent: e.sent()}
+	switch {
+	case e.Type == typeSession:
+		r.route = in.route(route{e.Provider, e.ModelID})
+	case e.Type == typeModel && e.ModelID != "":
+		r.route = in.route(route{e.Provider, e.ModelID})
+	case e.Type == typeMessage && e.Message != nil && e.Message.Role == roleAssistant && e.Message.Model != "":
+		r.route = in.route(route{e.Message.Provider, e.Message.Model})
+	}
+	if e.Type == typeCompaction || !e.mark.IsZero() {
+		r.rare = &rare{firstKept: e.FirstKept, firstIndex: e.FirstIndex, mark: e.mark, ref: e.ref(), checkpoint: e.checkpoint()}
+	}
+	return r
 }
 
 func (e *entry) time() time.Time {
@@ -152,11 +222,12 @@ func (Codec) Detect(head []byte, whole bool) wire.Confidence {
 
 // file is a session file.
 type file struct {
-	data    []byte
+	text    *jsonl.File
 	version int
-	entries []entry // the header is the first
+	recs    []record // the header is the first
 	byID    map[string]int
 	notes   []string
+	last    time.Time // of the last entry
 
 	conv *wire.Conversation
 	// live are the entries of the file that the conversation's entries are, path
@@ -168,6 +239,8 @@ type file struct {
 	// head is how many live entries come from the compaction: the summary and
 	// what it keeps.
 	head int
+	// dropped tells of which entries the usage says nothing.
+	dropped func(i int, at time.Time) bool
 }
 
 func (f *file) note(format string, args ...any) {
@@ -176,19 +249,39 @@ func (f *file) note(format string, args ...any) {
 
 // Read implements [wire.Codec].
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
-	f := &file{data: data}
-	if err := f.scan(ctx); err != nil {
+	return wire.Hold(open(ctx, jsonl.Bytes(data)))
+}
+
+// Open implements [wire.Opener].
+func (Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	return open(ctx, jsonl.Stored(r, size))
+}
+
+func open(ctx context.Context, text *jsonl.File) (*wire.File, error) {
+	f := &file{text: text}
+	if err := f.read(ctx); err != nil {
 		return nil, err
 	}
-	f.link()
-	f.build()
 	return &wire.File{Format: Format, Container: fmt.Sprintf("pi session, version %d", f.version),
 		Conversations: []*wire.Conversation{f.conv}, Notes: f.notes, Writer: &writer{f}}, nil
 }
 
+func (f *file) read(ctx context.Context) error {
+	if err := f.scan(ctx); err != nil {
+		return err
+	}
+	f.link()
+	f.build()
+	return nil
+}
+
 func (f *file) scan(ctx context.Context) error {
 	bad, odd, first, n := 0, 0, 0, 0
-	for v := range jsonl.Values(f.data) {
+	in := &interner{strings: map[string]string{}, routes: map[route]*route{}}
+	for v, err := range f.text.Values() {
+		if err != nil {
+			return &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
+		}
 		if n++; n%512 == 0 && ctx.Err() != nil {
 			return &wire.Error{Format: Format, Detail: "reading was stopped", Err: context.Cause(ctx)}
 		}
@@ -204,16 +297,17 @@ func (f *file) scan(ctx context.Context) error {
 				first = v.Line
 			}
 		}
-		if len(f.entries) == 0 && (!ok || e.Type != typeSession) {
+		if len(f.recs) == 0 && (!ok || e.Type != typeSession) {
 			break
 		}
-		f.entries = append(f.entries, e) // also what is none: version 1 counts it
+		if len(f.recs) == 0 {
+			f.version = max(e.Version, 1)
+		}
+		f.recs = append(f.recs, in.record(&e, f.text.Ref(v))) // also what is none: version 1 counts it
+		f.last = e.time()
 	}
-	if len(f.entries) == 0 {
+	if len(f.recs) == 0 {
 		return &wire.Error{Format: Format, Line: max(first, 1), Detail: `the first line is no header; expected {"type":"session",…} and one entry a line after it`}
-	}
-	if f.version = f.entries[0].Version; f.version < 1 {
-		f.version = 1
 	}
 	if bad > 0 {
 		f.note("%d lines are not JSON and were passed over, the first is line %d", bad, first)
@@ -224,6 +318,17 @@ func (f *file) scan(ctx context.Context) error {
 	return nil
 }
 
+// load reads an entry of the file again.
+func (f *file) load(i int) (entry, error) {
+	r := &f.recs[i]
+	raw, err := f.text.Load(r.ref)
+	if err != nil {
+		return entry{}, &wire.Error{Format: Format, Line: int(r.line), Detail: "the entry could not be read again", Err: err}
+	}
+	e, _ := parse(jsonl.Value{Line: int(r.line), Raw: raw}) // it was parsed before
+	return e, nil
+}
+
 // linked reports whether the entries form a tree.
 func (f *file) linked() bool { return f.version > 1 }
 
@@ -231,25 +336,25 @@ func (f *file) linked() bool { return f.version > 1 }
 func (f *file) link() {
 	f.byID = map[string]int{}
 	last, lost := 0, 0
-	for i := range f.entries {
-		e := &f.entries[i]
-		e.parent = -1
-		if i == 0 || e.Type == "" {
+	for i := range f.recs {
+		r := &f.recs[i]
+		r.parent = -1
+		if i == 0 || r.typ == "" {
 			continue
 		}
 		switch {
-		case !f.linked() || e.ID == "":
-			e.parent = last
-		case e.Parent != "":
-			p, ok := f.byID[e.Parent]
+		case !f.linked() || r.id == "":
+			r.parent = int32(last)
+		case r.up != "":
+			p, ok := f.byID[r.up]
 			if ok {
-				e.parent = p
+				r.parent = int32(p)
 			} else {
 				lost++
 			}
 		}
-		if e.ID != "" && f.linked() {
-			f.byID[e.ID] = i
+		if r.id != "" && f.linked() {
+			f.byID[r.id] = i
 		}
 		last = i
 	}
@@ -257,16 +362,14 @@ func (f *file) link() {
 		f.note("%d entries name a parent that does not stand before them; the agent takes them for the beginning", lost)
 	}
 	seen := 0
-	for i := last; i > 0 && seen <= len(f.entries); i = f.entries[i].parent {
+	for i := last; i > 0 && seen <= len(f.recs); i = int(f.recs[i].parent) {
 		f.path = append(f.path, i)
 		seen++
 	}
-	for i, j := 0, len(f.path)-1; i < j; i, j = i+1, j-1 {
-		f.path[i], f.path[j] = f.path[j], f.path[i]
-	}
+	slices.Reverse(f.path)
 	f.compacted = -1
 	for k, i := range f.path {
-		if f.entries[i].Type == typeCompaction {
+		if f.recs[i].typ == typeCompaction {
 			f.compacted = k
 		}
 	}
@@ -275,15 +378,18 @@ func (f *file) link() {
 // keptFrom returns the position in path of the first entry that the compaction
 // at position k keeps; k when it keeps none.
 func (f *file) keptFrom(k int) int {
-	e := &f.entries[f.path[k]]
+	c := f.recs[f.path[k]].rare
+	if c == nil {
+		return k
+	}
 	for p, i := range f.path[:k] {
 		switch {
-		case e.FirstKept != nil && f.linked():
-			if f.entries[i].ID == *e.FirstKept {
+		case c.firstKept != nil && f.linked():
+			if f.recs[i].id == *c.firstKept {
 				return p
 			}
-		case e.FirstIndex != nil:
-			if i >= *e.FirstIndex {
+		case c.firstIndex != nil:
+			if i >= *c.firstIndex {
 				return p
 			}
 		}

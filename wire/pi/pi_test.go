@@ -19,8 +19,11 @@ func suite(t testing.TB) *wiretest.Suite {
 		// The collectors count every message of the file, whatever branch.
 		Count: func(f *wire.File) (c wiretest.Counts) {
 			own := f.Writer.(*writer).f
-			for i := range own.entries {
-				e := &own.entries[i]
+			for i := range own.recs {
+				e, err := own.load(i)
+				if err != nil {
+					panic(err) // it is in memory
+				}
 				if e.Type != typeMessage || e.Message == nil {
 					continue
 				}

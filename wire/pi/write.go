@@ -13,6 +13,7 @@ import (
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/logfile"
 	"github.com/agentcompact/agentcompact/wire/internal/marks"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 	"github.com/agentcompact/agentcompact/wire/internal/splice"
@@ -29,8 +30,8 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	data, tail := f.data, []byte(nil)
-	if items != nil && !splice.Unchanged(len(f.conv.Entries), items) {
+	var tail []byte
+	if items != nil && !splice.Unchanged(len(f.live), items) {
 		if err := f.check(items); err != nil {
 			return err
 		}
@@ -39,35 +40,37 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 			if f, err = f.upgrade(ctx); err != nil {
 				return err
 			}
-			data = f.data
 		}
-		a := &appender{f: f, ids: f.newIDs(items), at: marks.Stamp(marks.Time(items, f.entries[len(f.entries)-1].time()))}
+		ids, err := f.newIDs(ctx, items)
+		if err != nil {
+			return err
+		}
+		a := &appender{f: f, ids: ids, at: marks.Stamp(marks.Time(items, f.last))}
 		if err := a.write(items); err != nil {
 			return err
 		}
-		if tail = a.buf.Bytes(); !jsonl.EndsLine(data) {
+		ends, err := f.text.EndsLine()
+		if err != nil {
+			return err
+		}
+		if tail = a.buf.Bytes(); !ends {
 			tail = append([]byte{'\n'}, tail...)
 		}
 	}
-	for _, b := range [][]byte{data, tail} {
-		if _, err := out.Write(b); err != nil {
-			return fmt.Errorf("write session: %w", err)
-		}
-	}
-	return nil
+	return logfile.Copy(ctx, Format, f.text, out, tail)
 }
 
-func (f *file) newIDs(items []wire.Item) *marks.IDs {
+func (f *file) newIDs(ctx context.Context, items []wire.Item) (*marks.IDs, error) {
 	used := make(map[string]bool, len(f.byID))
 	for id := range f.byID {
 		used[id] = true
 	}
-	return marks.NewIDs(items, f.data, used)
+	return marks.NewFileIDs(ctx, items, f.text, used)
 }
 
 // check refuses items that the format cannot hold.
 func (f *file) check(items []wire.Item) error {
-	if err := splice.Check(Format, len(f.conv.Entries), items); err != nil {
+	if err := splice.Check(Format, len(f.live), items); err != nil {
 		return err
 	}
 	if len(items) == 0 {
@@ -95,11 +98,11 @@ func isSummary(it wire.Item) bool {
 func (f *file) plain(items []wire.Item) bool {
 	first := isSummary(items[0])
 	for i, it := range items {
-		if i > 0 && it.Compaction != nil || it.Entry >= 0 && it.Message == nil && f.entries[f.live[it.Entry]].Type == typeCompaction && first {
+		if i > 0 && it.Compaction != nil || it.Entry >= 0 && it.Message == nil && f.recs[f.live[it.Entry]].typ == typeCompaction && first {
 			return false
 		}
 	}
-	return first || f.stays(items) == len(f.conv.Entries)
+	return first || f.stays(items) == len(f.live)
 }
 
 // stays is how many entries stand unchanged at the beginning of the surface and
@@ -135,28 +138,35 @@ func (f *file) at(n int) int {
 
 // named reports whether an entry can be told from others by its id.
 func (f *file) named(i int) bool {
-	id := f.entries[i].ID
+	id := f.recs[i].id
 	return id != "" && f.byID[id] == i
 }
 
 // upgrade gives every entry of a file of version 1 an id and a parent.
 func (f *file) upgrade(ctx context.Context) (*file, error) {
-	ids := marks.NewIDs(nil, f.data, nil)
-	names := make([]string, len(f.entries))
+	ids, err := marks.NewFileIDs(ctx, nil, f.text, nil)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(f.recs))
 	for i := 1; i < len(names); i++ {
 		names[i] = ids.Hex(4)
 	}
 	var b bytes.Buffer
 	prev := any(nil)
 	n := -1
-	for v := range jsonl.Values(f.data) {
+	for v, err := range f.text.Values() {
+		if err != nil {
+			return nil, &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
+		}
 		if v.Torn() {
 			continue
 		}
 		n++
 		o, err := rawjson.Parse(v.Raw)
+		e, ok := parse(v)
 		switch {
-		case err != nil || v.Err != nil || f.entries[n].Type == "":
+		case err != nil || !ok || e.Type == "":
 			b.Write(v.Raw)
 		case n == 0:
 			o.Set("version", 3)
@@ -164,7 +174,7 @@ func (f *file) upgrade(ctx context.Context) (*file, error) {
 		default:
 			o.Set("id", names[n])
 			o.Set("parentId", prev)
-			if e := &f.entries[n]; e.Type == typeCompaction {
+			if e.Type == typeCompaction {
 				first := names[n]
 				if k := e.FirstIndex; k != nil && *k < n {
 					first = names[max(*k, 1)]
@@ -185,12 +195,10 @@ func (f *file) upgrade(ctx context.Context) (*file, error) {
 		}
 		b.WriteByte('\n')
 	}
-	g := &file{data: b.Bytes()}
-	if err := g.scan(ctx); err != nil {
+	g := &file{text: jsonl.Bytes(b.Bytes())}
+	if err := g.read(ctx); err != nil {
 		return nil, err
 	}
-	g.link()
-	g.build()
 	if len(g.live) != len(f.live) {
 		return nil, &wire.Error{Format: Format, Detail: "the file of version 1 cannot be upgraded; open and close it in pi and try again"}
 	}
@@ -210,7 +218,7 @@ type appender struct {
 func (a *appender) write(items []wire.Item) error {
 	f := a.f
 	if n := len(f.path); n > 0 && f.linked() && f.named(f.path[n-1]) {
-		a.prev = f.entries[f.path[n-1]].ID
+		a.prev = f.recs[f.path[n-1]].id
 	}
 	leaf := a.prev
 	rest := items
@@ -220,7 +228,7 @@ func (a *appender) write(items []wire.Item) error {
 		if !f.linked() || n == len(f.live) {
 			break
 		}
-		a.prev = f.entries[f.at(n)].ID
+		a.prev = f.recs[f.at(n)].id
 	case isSummary(items[0]):
 		rest = items[1:]
 		k := f.tail(rest)
@@ -255,7 +263,7 @@ func (f *file) tail(items []wire.Item) int {
 	e := items[0].Entry
 	from := -1
 	for p, i := range f.path {
-		if i == first && f.entries[i].Type != typeCompaction {
+		if i == first && f.recs[i].typ != typeCompaction {
 			from = p
 		}
 	}
@@ -263,7 +271,7 @@ func (f *file) tail(items []wire.Item) int {
 		return 0
 	}
 	for _, i := range f.path[from:] {
-		if _, ok := f.entries[i].message(); !ok || f.entries[i].Type == typeCompaction {
+		if !f.recs[i].sent || f.recs[i].typ == typeCompaction {
 			continue
 		}
 		if e >= len(f.live) || f.live[e] != i {
@@ -315,7 +323,7 @@ func (a *appender) compaction(it wire.Item, kept []wire.Item) {
 	o.Set("summary", it.Message.Text())
 	switch f := a.f; {
 	case f.linked() && len(kept) > 0:
-		o.Set("firstKeptEntryId", f.entries[f.live[kept[0].Entry]].ID)
+		o.Set("firstKeptEntryId", f.recs[f.live[kept[0].Entry]].id)
 	case f.linked():
 		// Its own id stands nowhere before it: nothing is kept.
 		a.id = a.ids.Hex(4)
@@ -323,7 +331,7 @@ func (a *appender) compaction(it wire.Item, kept []wire.Item) {
 	case len(kept) > 0:
 		o.Set("firstKeptEntryIndex", f.live[kept[0].Entry])
 	default:
-		o.Set("firstKeptEntryIndex", len(f.entries))
+		o.Set("firstKeptEntryIndex", len(f.recs))
 	}
 	o.Set("tokensBefore", it.Compaction.TokensBefore)
 	o.Set("fromHook", false)
@@ -335,7 +343,10 @@ func (a *appender) compaction(it wire.Item, kept []wire.Item) {
 func (a *appender) item(it wire.Item, leaf any) error {
 	m := it.Message
 	if m == nil {
-		e := &a.f.entries[a.f.live[it.Entry]]
+		e, err := a.f.load(a.f.live[it.Entry])
+		if err != nil {
+			return err
+		}
 		o, _ := rawjson.Parse(e.raw) // it was read
 		kind := e.Type
 		if kind == typeCompaction {

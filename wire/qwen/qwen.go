@@ -150,7 +150,9 @@ type content struct {
 // Read implements [wire.Codec].
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 	f := &file{data: data, conv: &wire.Conversation{}}
-	notes, err := logfile.Scan(ctx, Format, data, `records one a line with "uuid", "parentUuid" and a message with parts`, func(raw json.RawMessage, _ int) bool {
+	text := jsonl.Bytes(data)
+	notes, err := logfile.Scan(ctx, Format, text, `records one a line with "uuid", "parentUuid" and a message with parts`, func(v jsonl.Value) bool {
+		raw := json.RawMessage(v.Raw)
 		r, ok := parse(raw)
 		if !ok {
 			return false
@@ -163,7 +165,7 @@ func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 	}
 	f.build()
 	return &wire.File{Format: Format, Container: "Qwen Code session", Conversations: []*wire.Conversation{f.conv}, Notes: notes,
-		Writer: &logfile.Writer{Format: Format, Data: data, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
+		Writer: &logfile.Writer{Format: Format, Text: text, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
 }
 
 // path returns the records from the first to the last, through the parents.

@@ -17,11 +17,15 @@ import (
 )
 
 // Scan calls take for every object of the file; take reports whether it is a
-// record of the format. The notes say what was passed over. The error says that
-// there is no record at all.
-func Scan(ctx context.Context, format string, data []byte, expected string, take func(raw json.RawMessage, line int) bool) (notes []string, err error) {
+// record of the format. The value is take's for the call only. The notes say
+// what was passed over. The error says that there is no record at all, or that
+// the file could not be read.
+func Scan(ctx context.Context, format string, text *jsonl.File, expected string, take func(v jsonl.Value) bool) (notes []string, err error) {
 	known, bad, odd, first, n := false, 0, 0, 0, 0
-	for v := range jsonl.Values(data) {
+	for v, err := range text.Values() {
+		if err != nil {
+			return nil, &wire.Error{Format: format, Detail: "the file could not be read", Err: err}
+		}
 		if n++; n%512 == 0 && ctx.Err() != nil {
 			return nil, &wire.Error{Format: format, Detail: "reading was stopped", Err: context.Cause(ctx)}
 		}
@@ -35,7 +39,7 @@ func Scan(ctx context.Context, format string, data []byte, expected string, take
 		case !v.IsObject():
 			odd++
 		default:
-			known = take(v.Raw, v.Line) || known
+			known = take(v) || known
 		}
 	}
 	if !known {
@@ -53,7 +57,7 @@ func Scan(ctx context.Context, format string, data []byte, expected string, take
 // Writer writes a log with the records that Tail makes behind it.
 type Writer struct {
 	Format  string
-	Data    []byte
+	Text    *jsonl.File
 	Entries int
 	// Tail makes the records that say what the surface is. It is not called
 	// for an unchanged one.
@@ -79,17 +83,28 @@ func (w *Writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 		if err != nil {
 			return err
 		}
-		if !jsonl.EndsLine(w.Data) {
+		ends, err := w.Text.EndsLine()
+		if err != nil {
+			return err
+		}
+		if !ends {
 			tail = append(tail, '\n')
 		}
 		for _, r := range recs {
 			tail = append(append(tail, OneLine(r.Bytes())...), '\n')
 		}
 	}
-	for _, b := range [][]byte{w.Data, tail} {
-		if _, err := out.Write(b); err != nil {
-			return fmt.Errorf("write %s: %w", w.Format, err)
-		}
+	return Copy(ctx, w.Format, w.Text, out, tail)
+}
+
+// Copy writes the file with the records of tail behind it, which must begin
+// with a line break where the file does not end a line.
+func Copy(ctx context.Context, format string, text *jsonl.File, out io.Writer, tail []byte) error {
+	if err := text.Copy(ctx, out); err != nil {
+		return &wire.Error{Format: format, Detail: "the session could not be written", Err: err}
+	}
+	if _, err := out.Write(tail); err != nil {
+		return fmt.Errorf("write %s: %w", format, err)
 	}
 	return nil
 }

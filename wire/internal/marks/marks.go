@@ -3,6 +3,7 @@
 package marks
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 )
 
 // Field is the name of the field.
@@ -90,18 +92,25 @@ func (m Mark) Checkpoint() wire.Checkpoint {
 	return c
 }
 
-// DropUsage takes away the usage of what was written before the newest live
-// checkpoint: it tells of a longer conversation.
-func DropUsage(c *wire.Conversation) {
-	at := -1
+// Dropped tells, by index and time, of which entries the usage says nothing:
+// what was written before the newest live checkpoint tells of a longer
+// conversation.
+func Dropped(c *wire.Conversation) func(entry int, at time.Time) bool {
+	from := -1
 	var when time.Time
 	for _, cp := range c.Checkpoints {
 		if cp.Entry >= 0 {
-			at, when = cp.Entry, cp.Time
+			from, when = cp.Entry, cp.Time
 		}
 	}
+	return func(i int, at time.Time) bool { return from >= 0 && (i < from || at.Before(when) || at.IsZero()) }
+}
+
+// DropUsage takes away the usage that says nothing, see [Dropped].
+func DropUsage(c *wire.Conversation) {
+	dropped := Dropped(c)
 	for i := range c.Entries {
-		if e := &c.Entries[i]; at >= 0 && (i < at || e.Time.Before(when) || e.Time.IsZero()) {
+		if e := &c.Entries[i]; dropped(i, e.Time) {
 			e.Usage = nil
 		}
 	}
@@ -114,17 +123,30 @@ type IDs struct {
 	used map[string]bool
 }
 
-// NewIDs returns a maker of identities; data are the file's bytes, which give
-// the seed when there is no compaction, and used the identities of the file.
+// NewFileIDs is [NewIDs] for a file.
+func NewFileIDs(ctx context.Context, items []wire.Item, text *jsonl.File, used map[string]bool) (*IDs, error) {
+	h := sha256.New()
+	if err := text.Copy(ctx, h); err != nil {
+		return nil, fmt.Errorf("read the file for its identity: %w", err)
+	}
+	return newIDs(items, h.Sum(nil), used), nil
+}
+
+// NewIDs returns a maker of identities. Compaction and data, which tells what
+// they belong to, are the seed; used are the identities that exist.
 func NewIDs(items []wire.Item, data []byte, used map[string]bool) *IDs {
+	sum := sha256.Sum256(data)
+	return newIDs(items, sum[:], used)
+}
+
+func newIDs(items []wire.Item, sum []byte, used map[string]bool) *IDs {
 	ids := &IDs{used: used}
 	for _, it := range items {
 		if it.Compaction != nil {
 			ids.seed = it.Compaction.ID
 		}
 	}
-	sum := sha256.Sum256(data)
-	ids.seed += hex.EncodeToString(sum[:])
+	ids.seed += hex.EncodeToString(sum)
 	if ids.used == nil {
 		ids.used = map[string]bool{}
 	}

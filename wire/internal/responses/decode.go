@@ -130,9 +130,10 @@ func Decode(raw json.RawMessage) (Item, bool) {
 }
 
 func role(s string) session.Role {
-	switch r := session.Role(s); r {
-	case session.RoleAssistant, session.RoleDeveloper, session.RoleSystem:
-		return r
+	for _, r := range []session.Role{session.RoleAssistant, session.RoleDeveloper, session.RoleSystem} {
+		if string(r) == s {
+			return r // not s, so that nothing of the item is kept
+		}
 	}
 	return session.RoleUser
 }
