@@ -3,6 +3,7 @@ package summarize
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agentcompact/agentcompact/session"
 )
@@ -25,18 +26,27 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 	}
 	x := extraction{opts: o, calls: map[string]call{}, carried: map[string]Carried{}, files: map[string]int{}, failed: map[string][]int{},
 		ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}
-	for i := range req.Items {
-		it := &req.Items[i]
-		if it.Message == nil || it.Checkpoint || it.Recalled {
-			continue
+	// Plain lines, and what messages say of files and failures, are read beside the
+	// facts: none looks at what the others find.
+	var plain []Fact
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for i := range req.Items {
+			it := &req.Items[i]
+			if it.Message == nil || it.Checkpoint || it.Recalled {
+				continue
+			}
+			x.message(it)
 		}
-		x.message(it)
-	}
+		plain = collectPlain(req.Items)
+	})
 	base := 0
 	if req.Prior != nil {
 		base = newestKey(req.Prior.Facts)
 	}
-	x.ledger.Facts = append(collectFacts(req.Items, base, o.MaxBytes*2/3), collectPlain(req.Items)...)
+	facts := collectFacts(req.Items, base, o.MaxBytes*2/3)
+	beside.Wait()
+	x.ledger.Facts = append(facts, plain...)
 	for _, name := range o.CarryTools {
 		if c, ok := x.carried[name]; ok {
 			x.ledger.Carried = append(x.ledger.Carried, c)

@@ -247,7 +247,7 @@ func collectFacts(items []Item, base, limit int) []Fact {
 		x.m.rank, x.m.odds = int32(i+1), odds(float64(x.m.value))
 	}
 	// the best line of each
-	var snips []snippet
+	snips := make([]snippet, 0, len(all))
 	var found []seen
 	for _, piece := range r.lines {
 		for i := range piece {
