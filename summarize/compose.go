@@ -40,8 +40,11 @@ const (
 // of the ledger; quoted facts get the rest. What a part does not use goes to
 // the others.
 const (
-	shareState    = 0.50 // notes, plan and carried calls
-	shareUser     = 0.13
+	shareState = 0.50 // notes, plan and carried calls
+	shareUser  = 0.10
+	// sharePending is what the user's words get when nothing came after them: they
+	// are what is to be done.
+	sharePending  = 0.40
 	shareFailures = 0.04
 	shareFiles    = 0.04
 	// leastUser is what the user's words get of a small budget.

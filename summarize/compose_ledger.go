@@ -94,7 +94,11 @@ func (l *layout) write() string {
 	share := func(part float64) int { return int(part * float64(l.all)) }
 	state := l.state(share(shareState))
 	l.spend(state...)
-	user := l.user(max(share(shareUser), min(l.left*3/5, leastUser)), false)
+	part := shareUser
+	if l.ledger.pending() {
+		part = sharePending
+	}
+	user := l.user(max(share(part), min(l.left*3/5, leastUser)), false)
 	l.spend(user...)
 	failures := l.failures(share(shareFailures))
 	l.spend(failures...)
@@ -201,8 +205,13 @@ func (l *layout) user(budget int, repeated bool) []string {
 	budget = min(budget, l.left) - l.count(titleUser) - 1
 	whole := budget
 	chosen := make(map[int]string, len(quotes))
-	for n, i := range l.order {
-		if n >= len(l.order)-l.repeats && !repeated {
+	order, last := l.order, len(quotes)-1
+	pending := l.ledger.pending()
+	if pending { // it comes before everything else
+		order = append([]int{last}, slices.DeleteFunc(slices.Clone(order), func(i int) bool { return i == last })...)
+	}
+	for n, i := range order {
+		if n >= len(order)-l.repeats && !repeated {
 			break
 		}
 		q := quotes[i]

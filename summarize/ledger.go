@@ -156,6 +156,26 @@ func (l *Ledger) Empty() bool {
 		len(l.Files) == 0 && len(l.Failures) == 0 && len(l.Facts) == 0
 }
 
+// pending reports whether nothing came after the user's last words, as far as
+// there are facts of it.
+func (l *Ledger) pending() bool {
+	if len(l.User) == 0 {
+		return false
+	}
+	last := l.User[len(l.User)-1].Seq
+	for _, f := range l.Facts {
+		for _, k := range f.Keys {
+			if k.Last > last {
+				return false
+			}
+		}
+		if f.Seq > last {
+			return false
+		}
+	}
+	return (len(l.Files) == 0 || l.Files[len(l.Files)-1].Seq <= last) && (len(l.Failures) == 0 || l.Failures[len(l.Failures)-1].Seq <= last)
+}
+
 // Merge joins the facts of two ledgers. Where both say something about the
 // same thing the newer one wins; what only the older one says is kept. Neither
 // is modified. Merging a ledger with itself changes nothing.

@@ -85,7 +85,7 @@ func TestRecallOfRecordedSessions(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, measured, 5)
-	least := map[float64]float64{0.05: 0.44, 0.10: 0.60, 0.20: 0.84, 0.30: 0.90}
+	least := map[float64]float64{0.05: 0.56, 0.10: 0.76, 0.20: 0.90, 0.30: 0.95}
 	for _, ratio := range ratios {
 		ours, tail := middle(quoted[fmt.Sprint("agentcompact", ratio)]), middle(quoted[fmt.Sprint("tail", ratio)])
 		t.Logf("%.2f: tail %.3f, mask %.3f (%d), agentcompact %.3f of %d", ratio, tail, middle(quoted[fmt.Sprint("mask", ratio)]), len(quoted[fmt.Sprint("mask", ratio)]), ours, measured)
