@@ -25,14 +25,14 @@ type Tree struct {
 
 // TreeWriter writes a folder back. It is safe for concurrent use.
 type TreeWriter interface {
-	// WriteTree returns the files that are new or have new content, so that
-	// the surface of the given conversation is items; nil items mean no change.
-	// No file is deleted.
+	// WriteTree returns the files that are new, have new content or are to be
+	// taken away, so that the surface of the given conversation is items; nil
+	// items mean no change.
 	WriteTree(ctx context.Context, conversation int, items []Item) ([]Change, error)
 }
 
 // Change is a file of a folder: its path in the folder, with slashes, and its
-// new content.
+// new content; nil content takes it away.
 type Change struct {
 	Path string
 	Data []byte

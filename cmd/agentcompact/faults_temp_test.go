@@ -31,7 +31,17 @@ func TestSweep(t *testing.T) {
 		return fmt.Sprintf(".agentcompact-%s-%d-%s", host, pid, mark)
 	}
 	gone := put(left(hostMark(), dead, "1"), old)
+	folder := func(name string) string {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		put(filepath.Join(name, "session.json"), old)
+		require.NoError(t, os.Symlink(filepath.Join(dir, "run.json"), filepath.Join(dir, name, "link")))
+		require.NoError(t, os.Chtimes(filepath.Join(dir, name), old, old))
+		return name
+	}
+	goneToo := folder(left(hostMark(), dead, "7"))
 	stays := []string{
+		filepath.Join(folder(left(hostMark(), me, "8")), "session.json"),
+		filepath.Join(folder(".agentcompact-own"), "session.json"),
 		put(left(hostMark(), me, "2"), old),
 		put(left("0badc0de", dead, "3"), old),
 		put(left(hostMark(), dead, "4"), time.Now()),
@@ -42,6 +52,7 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(dir, "run.json"), filepath.Join(dir, left(hostMark(), dead, "6"))))
 	require.NoError(t, writable(filepath.Join(dir, "out.json")))
 	require.NoFileExists(t, filepath.Join(dir, gone))
+	require.NoDirExists(t, filepath.Join(dir, goneToo))
 	for _, name := range stays {
 		require.FileExists(t, filepath.Join(dir, name))
 	}

@@ -81,7 +81,7 @@ func (in *input) writeTree(ctx context.Context, path string, items []wire.Item, 
 	if err != nil {
 		return fmt.Errorf("write %s: %w", in.file.Format, err)
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(path), tempPrefix+"*")
+	tmp, err := os.MkdirTemp(filepath.Dir(path), tempPattern())
 	if err != nil {
 		return fileError(path, err)
 	}
@@ -144,6 +144,13 @@ func fillTree(ctx context.Context, to, from string, changes []wire.Change) error
 			return errors.New(c.Path + " is no place in the folder")
 		}
 		name = filepath.Join(to, name)
+		if c.Data == nil {
+			if err := os.Remove(name); err != nil {
+				return err
+			}
+			_ = os.Remove(filepath.Dir(name)) // goes only when it is empty
+			continue
+		}
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return err
 		}

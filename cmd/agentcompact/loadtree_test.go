@@ -85,12 +85,9 @@ func TestFolder(t *testing.T) {
 	require.Zero(t, found.code, found.stderr)
 	require.Contains(t, found.stdout, "line of part 3;")
 
-	// The format holds a summary at the beginning only: the folder as it was is
-	// still there.
-	r = run(t, "undo", out.Out)
-	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.stderr, "does not begin with a new checkpoint")
-	require.Len(t, names(t, home), 3)
+	// Undone, the folder holds what the agent wrote, byte for byte.
+	back := turned(t, "undo", out.Out, 1)
+	require.Equal(t, before, tree(t, back.Out))
 
 	for _, c := range []struct{ out, says string }{
 		{dir, "not changed in place"}, {filepath.Join(dir, "x"), "lies in the folder"}, {out.Out, "exists already"},
@@ -113,4 +110,36 @@ func names(t *testing.T, dir string) (out []string) {
 		out = append(out, e.Name())
 	}
 	return out
+}
+
+// opencodeExport makes the export of the session in a folder, as "opencode
+// export" does, beside it.
+func opencodeExport(t *testing.T, dir string) string {
+	t.Helper()
+	read := func(name string) json.RawMessage {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return data
+	}
+	type message struct {
+		Info  json.RawMessage   `json:"info"`
+		Parts []json.RawMessage `json:"parts"`
+	}
+	doc := struct {
+		Info     json.RawMessage `json:"info"`
+		Messages []message       `json:"messages"`
+	}{Info: read(filepath.Join(dir, "session", "p", "ses.json"))}
+	for _, name := range names(t, filepath.Join(dir, "message", "ses")) {
+		m := message{Info: read(filepath.Join(dir, "message", "ses", name))}
+		parts := filepath.Join(dir, "part", strings.TrimSuffix(name, ".json"))
+		for _, p := range names(t, parts) {
+			m.Parts = append(m.Parts, read(filepath.Join(parts, p)))
+		}
+		doc.Messages = append(doc.Messages, m)
+	}
+	data, err := json.MarshalIndent(doc, "", "  ")
+	require.NoError(t, err)
+	path := dir + ".json"
+	require.NoError(t, os.WriteFile(path, data, 0o644))
+	return path
 }

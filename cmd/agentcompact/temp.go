@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// tempPrefix begins the names of temporary files: .agentcompact-HOST-PID-RANDOM,
+// tempPrefix begins the names of temporary files and folders: .agentcompact-HOST-PID-RANDOM,
 // so that a later run knows whether anybody still writes to them.
 const tempPrefix = ".agentcompact-"
 
@@ -25,25 +25,28 @@ var hostMark = sync.OnceValue(func() string {
 	return fmt.Sprintf("%08x", h.Sum32())
 })
 
+// tempPattern is the pattern of the names that this process gives.
+func tempPattern() string { return fmt.Sprintf("%s%s-%d-*", tempPrefix, hostMark(), os.Getpid()) }
+
 // createTemp makes a temporary file in the folder of path.
 func createTemp(path string) (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(path), fmt.Sprintf("%s%s-%d-*", tempPrefix, hostMark(), os.Getpid()))
+	return os.CreateTemp(filepath.Dir(path), tempPattern())
 }
 
-// staleAfter is how long nobody has written to a temporary file that is taken
-// away: one more guard against a process that this one cannot see.
+// staleAfter is how old what is taken away must be: one more guard against a process that this one cannot see.
 const staleAfter = 10 * time.Minute
 
 // sweep takes away what processes that were killed left in the folder of path.
-// It is careful: only regular files with a name of ours, from this host, old, and
-// of a process that is not there any more.
+// It is careful: only regular files and folders with a name of ours, from this
+// host, old, and of a process that is not there any more. A link is left, and
+// links in a folder are not followed.
 func sweep(path string, now time.Time) {
 	dir := filepath.Dir(path)
 	list, _ := os.ReadDir(dir) // what cannot be listed stays
 	for _, e := range list {
 		rest, ours := strings.CutPrefix(e.Name(), tempPrefix)
 		parts := strings.Split(rest, "-")
-		if !ours || len(parts) != 3 || parts[0] != hostMark() || !e.Type().IsRegular() {
+		if !ours || len(parts) != 3 || parts[0] != hostMark() || !e.Type().IsRegular() && !e.IsDir() {
 			continue
 		}
 		pid, err := strconv.Atoi(parts[1])
@@ -51,7 +54,7 @@ func sweep(path string, now time.Time) {
 			continue
 		}
 		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > staleAfter {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 // TestUndoGivesBack compacts every conversation of every transcript, once and
 // then once more on top, and undoes both, from the outside in. What the model
 // sees afterwards is what it saw at each step before. Formats whose recorded
-// sessions are too short for that get a long one by conversion.
+// sessions are too short for that get a long one by conversion, or are made.
 func TestUndoGivesBack(t *testing.T) {
 	full := os.Getenv("AGENTCOMPACT_FULL") == "1"
 	nested := map[string]int{} // conversations that were compacted twice, by format
@@ -37,6 +37,21 @@ func TestUndoGivesBack(t *testing.T) {
 				t.Run(fmt.Sprintf("own/%s#%d", s.Path, c), func(t *testing.T) { undoOwn(t, s, c) })
 			}
 		}
+	}
+	for _, dir := range folders(t) {
+		n := inspected(t, dir, 1).Conversations
+		for c := 1; c <= n; c++ {
+			t.Run(fmt.Sprintf("folder/%s#%d", filepath.Base(dir), c), func(t *testing.T) { undoForeign(t, dir, c) })
+		}
+	}
+	made := filepath.Join(t.TempDir(), "long")
+	opencodeFolder(t, made, 40)
+	for _, path := range []string{made, opencodeExport(t, made)} {
+		t.Run("long/"+filepath.Base(path), func(t *testing.T) {
+			n := undoForeign(t, path, 1)
+			require.Positive(t, n, "was not compacted twice")
+			nested["opencode"] += n
+		})
 	}
 	long, err := testdata.Find("openai-chat/mini-swe-380-messages.traj.json")
 	require.NoError(t, err)
@@ -55,12 +70,27 @@ func TestUndoGivesBack(t *testing.T) {
 				nested[format] += undoForeign(t, path, 1)
 			})
 		}
-		if !isFolder(format) { // an opencode export cannot be undone, see ROUGH_EDGES
-			require.Positive(t, nested[format], "no conversation of format %s was compacted twice", format)
-		}
+		require.Positive(t, nested[format], "no conversation of format %s was compacted twice", format)
 		total += nested[format]
 	}
 	require.GreaterOrEqual(t, total, 40, "conversations that were compacted twice")
+}
+
+// folders are copies of the recorded sessions that are folders.
+func folders(t *testing.T) []string {
+	t.Helper()
+	all, err := testdata.Sessions()
+	require.NoError(t, err)
+	var out []string
+	for _, s := range all {
+		if len(s.Files) > 0 {
+			dir := filepath.Join(t.TempDir(), filepath.Base(s.Path))
+			require.NoError(t, os.CopyFS(dir, os.DirFS(s.File())))
+			out = append(out, dir)
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
 }
 
 // repeat makes a long transcript out of a short one that is a plain array.

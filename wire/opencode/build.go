@@ -143,9 +143,9 @@ func (f *file) build() {
 		if k.auto {
 			cp.Trigger = "auto"
 		}
-		ref := s.info.ID
+		ref := s.ref()
 		if mark.ID != "" {
-			ref, cp = mark.ID, mark.Checkpoint()
+			cp = mark.Checkpoint()
 		}
 		if n == len(list)-1 {
 			cp.Entry = 0

@@ -20,8 +20,11 @@
 // tail_start_id when the end of the conversation stays; a result or a text that
 // changed is changed in its part, as the agent does when it prunes; what has no
 // place is added as a new message. A checkpoint in the middle cannot be written.
-// Files that do not change keep their bytes, and none is deleted. Compaction ids
-// and typed sources stand in a field "agentcompact" of the message or part.
+// To take a compaction back, its pair and what was written anew behind it are
+// taken away, as the agent takes messages away that were reverted; what it hid is
+// still in its place. Nothing else is deleted, and files that do not change keep
+// their bytes. Compaction ids and typed sources stand in a field "agentcompact" of
+// the message or part.
 //
 // # Lost
 //
@@ -41,6 +44,7 @@ import (
 	"time"
 
 	"github.com/agentcompact/agentcompact/wire"
+	"github.com/agentcompact/agentcompact/wire/internal/marks"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
@@ -117,6 +121,9 @@ type msg struct {
 	info  info
 	parts []part
 }
+
+// ref is the id of the compaction whose summary the message is.
+func (m *msg) ref() string { return cmp.Or(marks.Parse(m.info.Mark).ID, m.info.ID) }
 
 type info struct {
 	ID      string          `json:"id"`

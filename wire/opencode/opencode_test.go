@@ -81,6 +81,11 @@ func overlay(t *testing.T, dir fs.FS, changes []wire.Change) fstest.MapFS {
 		return err
 	}))
 	for _, c := range changes {
+		if c.Data == nil {
+			require.Contains(t, out, c.Path)
+			delete(out, c.Path)
+			continue
+		}
 		require.True(t, json.Valid(c.Data), c.Path)
 		out[c.Path] = &fstest.MapFile{Data: c.Data}
 	}

@@ -26,6 +26,7 @@ type fresh struct {
 // edit is what a surface changes in a session.
 type edit struct {
 	parts map[[2]int]rawjson.Object // of message and part
+	gone  map[int]bool              // messages that are taken away
 	added []fresh
 }
 
@@ -50,7 +51,7 @@ func (f *file) edit(items []wire.Item) (*edit, error) {
 	if len(items) == 0 {
 		return nil, refuse("a conversation without messages cannot be written; leave at least a checkpoint")
 	}
-	e := &editor{f: f, ids: marks.NewIDs(items, []byte(f.id), nil), out: edit{parts: map[[2]int]rawjson.Object{}}}
+	e := &editor{f: f, ids: marks.NewIDs(items, []byte(f.id), nil), out: edit{parts: map[[2]int]rawjson.Object{}, gone: map[int]bool{}}}
 	last := time.UnixMilli(0)
 	for i := range f.msgs {
 		if t := f.msgs[i].info.time(); t.After(last) {
@@ -67,6 +68,11 @@ func (f *file) edit(items []wire.Item) (*edit, error) {
 	}
 	rest := items
 	if it := items[0]; it.Compaction != nil && it.Entry < 0 {
+		if f.known(it) {
+			if ok, err := e.restore(items); ok {
+				return &e.out, err
+			}
+		}
 		rest = items[1:]
 		tail, n := f.tail(rest)
 		e.compaction(it, tail)
@@ -80,7 +86,10 @@ func (f *file) edit(items []wire.Item) (*edit, error) {
 			n++
 		}
 		if n < len(f.chat.from) {
-			return nil, refuse("messages are left out and the surface does not begin with a new checkpoint; the format holds a summary at the beginning only")
+			if ok, err := e.restore(items); ok {
+				return &e.out, err
+			}
+			return nil, refuse("messages are left out, and the surface begins neither with a new checkpoint nor with what the model saw before one of the file; the format holds a summary at the beginning only")
 		}
 		if err := e.inPlace(items[:n]); err != nil {
 			return nil, err
@@ -126,37 +135,44 @@ func (e *editor) inPlace(items []wire.Item) error {
 		if it.Message == nil {
 			continue
 		}
-		w := e.f.chat.from[it.Entry]
-		m := &e.f.msgs[w.msg]
-		was := &e.f.chat.conv.Entries[it.Entry].Message
-		if it.Message.Role != was.Role || len(it.Message.Parts) != len(was.Parts) || len(w.parts) != len(was.Parts) {
-			return refuse("the message of entry %d has other parts than before; the format cannot change it in its place", it.Entry)
+		if err := e.change(e.f.chat.from[it.Entry], &e.f.chat.conv.Entries[it.Entry].Message, it.Message); err != nil {
+			return err
 		}
-		for k, p := range it.Message.Parts {
-			old := &m.parts[w.parts[k]]
-			key := [2]int{w.msg, w.parts[k]}
-			o := e.out.parts[key]
-			if o == nil {
-				o, _ = rawjson.Parse(old.raw) // it was read
-			}
-			switch p := p.(type) {
-			case session.Text:
-				if old.body.Type != "text" {
-					continue
-				}
-				o.Set("text", p.Text)
-			case session.ToolResult:
-				state, _ := rawjson.Parse(o.Get("state"))
-				setResult(&state, p)
-				o.Set("state", state)
-				if own := marks.Of(it.Message, nil, session.Source{Kind: session.SourceTool}); own.Source != nil {
-					o.Set(marks.Field, marks.Mark{Results: own.Source})
-				}
-			default:
+	}
+	return nil
+}
+
+// change makes a message that is stored at w say what m says.
+func (e *editor) change(w from, was, m *session.Message) error {
+	stored := &e.f.msgs[w.msg]
+	if m.Role != was.Role || len(m.Parts) != len(was.Parts) || len(w.parts) != len(was.Parts) {
+		return refuse("message %s has other parts than before; the format cannot change it in its place", stored.info.ID)
+	}
+	for k, p := range m.Parts {
+		old := &stored.parts[w.parts[k]]
+		key := [2]int{w.msg, w.parts[k]}
+		o := e.out.parts[key]
+		if o == nil {
+			o, _ = rawjson.Parse(old.raw) // it was read
+		}
+		switch p := p.(type) {
+		case session.Text:
+			if old.body.Type != "text" {
 				continue
 			}
-			e.out.parts[key] = o
+			o.Set("text", p.Text)
+		case session.ToolResult:
+			state, _ := rawjson.Parse(o.Get("state"))
+			setResult(&state, p)
+			o.Set("state", state)
+			o.Delete(marks.Field)
+			if own := marks.Of(m, nil, session.Source{Kind: session.SourceTool}); own.Source != nil {
+				o.Set(marks.Field, marks.Mark{Results: own.Source})
+			}
+		default:
+			continue
 		}
+		e.out.parts[key] = o
 	}
 	return nil
 }
@@ -378,9 +394,15 @@ func (w *treeWriter) WriteTree(ctx context.Context, conversation int, items []wi
 	var out []wire.Change
 	for i := range f.msgs {
 		for k := range f.msgs[i].parts {
-			if o := ed.parts[[2]int{i, k}]; o != nil {
-				out = append(out, wire.Change{Path: f.msgs[i].parts[k].path, Data: o.Bytes()})
+			name := f.msgs[i].parts[k].path
+			if ed.gone[i] {
+				out = append(out, wire.Change{Path: name})
+			} else if o := ed.parts[[2]int{i, k}]; o != nil {
+				out = append(out, wire.Change{Path: name, Data: o.Bytes()})
 			}
+		}
+		if ed.gone[i] {
+			out = append(out, wire.Change{Path: f.msgs[i].path})
 		}
 	}
 	for _, m := range ed.added {
@@ -412,6 +434,9 @@ func (w *exportWriter) Write(ctx context.Context, out io.Writer, conversation in
 		}
 		var plan []splice.Out
 		for i := range f.msgs {
+			if ed.gone[i] {
+				continue
+			}
 			o := splice.Out{Record: i}
 			for k := range f.msgs[i].parts {
 				if ed.parts[[2]int{i, k}] != nil {
