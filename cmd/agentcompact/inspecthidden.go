@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/agentcompact/agentcompact/wire/doctor"
+	"github.com/agentcompact/agentcompact/wire/formats"
 )
 
 // hiddenProblem is a call or result without its other half that is not live: on
@@ -21,11 +23,18 @@ func (in *input) hiddenProblems(ctx context.Context) ([]hiddenProblem, error) {
 	if in.file == nil || in.conv.Side == 0 || in.info.Size() > largeFile {
 		return nil, nil
 	}
-	data, err := os.ReadFile(in.path)
-	if err != nil {
-		return nil, fileError(in.path, err)
+	var data []byte
+	file := in.file
+	if in.tree == nil { // its messages are in the file; the doctor wants them in memory
+		var err error
+		if data, err = os.ReadFile(in.path); err != nil {
+			return nil, fileError(in.path, err)
+		}
+		if file, err = formats.Read(ctx, data); err != nil {
+			return nil, fmt.Errorf("%s: %w", in.path, err)
+		}
 	}
-	list, err := doctor.Diagnose(ctx, data, in.file)
+	list, err := doctor.Diagnose(ctx, data, file)
 	if err != nil {
 		return nil, err
 	}
