@@ -233,6 +233,9 @@ type Result struct {
 	Calls []Call
 	// Redacted counts the secrets that were replaced by placeholders.
 	Redacted int
+	// CacheLost reports that a request of the summary could not share the
+	// agent's prompt cache because secrets had to be kept from it.
+	CacheLost bool
 	// GenerationBefore and GenerationAfter are those of the surface.
 	GenerationBefore, GenerationAfter uint64
 	Duration                          time.Duration

@@ -25,9 +25,9 @@ func (l *llm) build(req *Request) *built {
 	items, redacted := l.redact(req)
 	b := &built{redacted: redacted, shape: "transcript"}
 	if l.mayReplay(req) {
-		hits := redacted
-		if hits == 0 && l.o.Redactor != nil {
-			hits = l.envelopeHits(req.Envelope)
+		hits := redacted + req.Redacted
+		if hits == 0 {
+			hits = l.o.Redactor.Envelope(req.Envelope)
 		}
 		chat, ok := l.replay(req)
 		switch {
@@ -95,20 +95,11 @@ func redacted(r *Redactor, it Item) Item {
 	return it
 }
 
-func (l *llm) envelopeHits(e *session.Envelope) (hits int) {
-	for i := range e.System {
-		_, n := l.o.Redactor.Message(&e.System[i])
-		hits += n
-	}
-	for _, t := range e.Tools {
-		_, n := l.o.Redactor.Redact(t.Description + "\n" + string(t.Schema))
-		hits += n
-	}
-	return hits
-}
-
 func (l *llm) mayReplay(req *Request) bool {
-	if l.o.Replay == ReplayNever || l.noReplay.Load() || req.Envelope == nil || !req.Head || req.Part > 1 || isReduce(req) {
+	if l.o.Replay == ReplayNever || l.noReplay.Load() || req.Envelope == nil || req.Part > 1 || isReduce(req) {
+		return false
+	}
+	if !req.Head && (req.Surface == nil || req.Parts > 0) {
 		return false
 	}
 	if l.o.Replay == ReplayAlways {
@@ -121,9 +112,13 @@ func (l *llm) mayReplay(req *Request) bool {
 // instructions as the last user message. ok is false when the span cannot be
 // sent as it is.
 func (l *llm) replay(req *Request) (chat openai.ChatCompletionRequest, ok bool) {
-	messages := make([]*session.Message, len(req.Items))
-	for i := range req.Items {
-		it := &req.Items[i]
+	items := req.Items
+	if req.Surface != nil && req.Parts == 0 {
+		items = req.Surface
+	}
+	messages := make([]*session.Message, len(items))
+	for i := range items {
+		it := &items[i]
 		if it.Message == nil || it.piece {
 			return chat, false
 		}

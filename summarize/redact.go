@@ -186,6 +186,22 @@ func validJSON(s string) json.RawMessage {
 }
 
 // parts redacts parts; it returns the same slice when nothing was found.
+// Envelope counts the secrets in system texts and tool definitions; e may be nil.
+func (r *Redactor) Envelope(e *session.Envelope) (hits int) {
+	if r == nil || e == nil {
+		return 0
+	}
+	for i := range e.System {
+		_, n := r.Message(&e.System[i])
+		hits += n
+	}
+	for _, t := range e.Tools {
+		_, n := r.Redact(t.Description + "\n" + string(t.Schema))
+		hits += n
+	}
+	return hits
+}
+
 func (r *Redactor) parts(parts []session.Part) ([]session.Part, int) {
 	total := 0
 	out := parts

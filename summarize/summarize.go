@@ -56,6 +56,14 @@ type Request struct {
 	Head bool
 	// Items is the span in surface order.
 	Items []Item
+	// Surface is everything from the head of the surface to the end of the span
+	// where messages between stay visible, for a request that replays it; nil
+	// where Items are that, or the span is not at the head.
+	Surface []Item
+	// Redacted counts the secrets that the caller took out of the items, or that
+	// the envelope and messages that stay have: with any, the agent's request must
+	// not be replayed.
+	Redacted int
 	// Prior holds the facts that earlier checkpoints of the span carry; may be
 	// nil.
 	Prior  *Ledger

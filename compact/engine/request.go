@@ -24,13 +24,14 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		ID: a.id, Provider: provider, Model: model, Envelope: envelope, Head: a.span.start == 0 && len(a.span.keep) == 0,
 		Target: a.target, Instructions: a.instructions, Count: tokencount.TextPricer(s.Pricer()), Progress: progressOf(ctx),
 	}
-	keep := setOf(a.span.keep)
+	keep, stay := setOf(a.span.keep), 0
 	history := compact.HistoryOf(s)
 	req.Items = make([]summarize.Item, 0, a.span.end-a.span.start)
 	originals := make([]summarize.Item, 0, a.span.end-a.span.start)
+	between := a.span.start == 0 && len(a.span.keep) > 0
 	for i := a.span.start; i < a.span.end; i++ {
 		n := v.Node(i)
-		if keep[n.Seq] {
+		if keep[n.Seq] && !between {
 			continue
 		}
 		if err := cancelled(ctx); err != nil {
@@ -41,6 +42,14 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 			return nil, nil, &compact.Error{Code: compact.SummaryFailed, Node: n.Seq, Detail: "read message", Err: err}
 		}
 		it := summarize.Item{Seq: n.Seq, Message: m, Tokens: int(n.Tokens), Recalled: n.Source().Form == compact.FormRecalled}
+		if between {
+			req.Surface = append(req.Surface, it)
+		}
+		if keep[n.Seq] {
+			_, hits := a.e.opts.Redactor.Message(m)
+			stay += hits
+			continue
+		}
 		it.Abandoned = abandoned[n.Seq]
 		if compact.IsCheckpointSource(n.Source()) {
 			it.Checkpoint = true
@@ -51,7 +60,8 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		}
 		redacted, hits := a.e.opts.Redactor.Message(m)
 		if hits > 0 {
-			it.Message, req.Head = redacted, false
+			it.Message = redacted
+			req.Redacted += hits
 		}
 		it.Narrative, _ = a.e.opts.Redactor.Redact(it.Narrative)
 		req.Items = append(req.Items, it)
@@ -59,6 +69,8 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		_, orig.Message = original(v, n, m)
 		originals = append(originals, orig)
 	}
+	a.secrets = req.Redacted
+	req.Redacted += stay + a.e.opts.Redactor.Envelope(envelope)
 	budget := a.budget()
 	share, least := narrativeShare, leastNarrative
 	if sh, ok := a.e.summarizer.(summarize.Sharing); ok {

@@ -41,6 +41,7 @@ type attempt struct {
 	view    session.View // that the span stands in
 	pruned  int          // what was saved by pruning under its lease
 	calls   []compact.Call
+	secrets int    // that were taken out of the span
 	watch   *watch // nil without a lifecycle
 }
 
@@ -202,7 +203,10 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 		lo.LiveNotes = append(lo.LiveNotes[:len(lo.LiveNotes):len(lo.LiveNotes)], e.opts.LiveNotes(ctx, a.agent)...)
 	}
 	ledger, n := e.opts.Redactor.Ledger(summarize.Extract(&facts, &lo))
-	c.ledger, c.redacted = ledger, n+w.Summary.Redacted
+	c.ledger, c.redacted = ledger, a.secrets+w.Summary.Redacted
+	if a.secrets == 0 { // else what the facts quote is counted already
+		c.redacted += n
+	}
 	narrative, n := e.opts.Redactor.Redact(w.Summary.Text)
 	c.redacted += n
 	w.Summary.Text = narrative
@@ -295,7 +299,7 @@ func (a *attempt) commit(ctx context.Context, c *checkpoint) (*compact.Result, e
 		ID: a.id, Trigger: a.trigger, Target: a.target, Start: a.start, Summary: seqs[0], Checkpoint: seqs[1], End: seqs[2],
 		Text: c.written.Summary.Text, Shadowed: a.span.edges(), Seqs: gone, Kept: a.span.keep, Before: before, After: after,
 		SpanBefore: a.span.tokens, SpanAfter: c.tokens, Pricer: s.Pricer().ID(), Summarizer: c.written.Summarizer,
-		Calls: a.calls, Redacted: c.redacted, GenerationBefore: gen, GenerationAfter: gen + 1, Duration: a.e.opts.Now().Sub(a.began),
+		Calls: a.calls, Redacted: c.redacted, CacheLost: c.written.CacheLost, GenerationBefore: gen, GenerationAfter: gen + 1, Duration: a.e.opts.Now().Sub(a.began),
 	}
 	a.committed(ctx, r)
 	a.e.opts.Logger.Info("compacted", "id", a.id, "trigger", a.trigger, "messages", len(gone), "before", before, "after", after)
