@@ -138,6 +138,15 @@ func TestConversation(t *testing.T) {
 	}
 }
 
+// TestCallWithoutArguments: go-openai leaves an empty string out, and the key is
+// required.
+func TestCallWithoutArguments(t *testing.T) {
+	ask, call := session.UserText("hi"), session.AssistantText("", session.ToolCall{ID: "a", Name: "ls"})
+	out, err := Conversation([]*session.Message{&ask, &call}, Options{})
+	require.NoError(t, err)
+	require.Equal(t, "{}", out[1].ToolCalls[0].Function.Arguments)
+}
+
 func TestTools(t *testing.T) {
 	tools, err := Tools([]session.Tool{
 		{Name: "ls"},

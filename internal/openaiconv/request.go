@@ -58,6 +58,13 @@ func Conversation(messages []*session.Message, o Options) ([]openai.ChatCompleti
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
+		for k := range chat {
+			for j := range chat[k].ToolCalls { // go-openai would leave the key out, which is required
+				if f := &chat[k].ToolCalls[j].Function; f.Arguments == "" {
+					f.Arguments = "{}"
+				}
+			}
+		}
 		if len(out) == 0 && len(chat) > 0 && chat[0].Role != openai.ChatMessageRoleUser {
 			return nil, fail("the first message is not the user's")
 		}
