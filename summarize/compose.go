@@ -44,7 +44,7 @@ const (
 	shareUser  = 0.10
 	// sharePending is what the user's words get when nothing came after them: they
 	// are what is to be done.
-	sharePending  = 0.40
+	sharePending  = 0.25
 	shareFailures = 0.04
 	shareFiles    = 0.04
 	// leastUser is what the user's words get of a small budget.
