@@ -24,11 +24,13 @@
 // taken away, as the agent takes messages away that were reverted; what it hid is
 // still in its place. Nothing else is deleted, and files that do not change keep
 // their bytes. Compaction ids and typed sources stand in a field "agentcompact" of
-// the message or part.
+// the message or part. New messages have the agent, the mode and the path of the
+// newest ones, as the agent wants them in every message.
 //
 // # Lost
 //
-// The system prompt and the tools are not there. Added messages report no usage.
+// The system prompt and the tools are not there. Added messages report no usage
+// and no cost, and their calls no title and no metadata.
 package opencode
 
 import (
@@ -169,6 +171,7 @@ func (i *info) route() (provider, model string) {
 // file is one session.
 type file struct {
 	id, title string
+	dir       string // that the agent works in
 	msgs      []msg
 	chat      chat
 	// list are the messages of an export in its data.
@@ -180,6 +183,7 @@ type file struct {
 type sessionInfo struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
+	Dir   string `json:"directory"`
 	Time  struct {
 		Created float64 `json:"created"`
 	} `json:"time"`
@@ -199,7 +203,7 @@ func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 	f := &file{data: data, list: splice.ListOf(data, list)}
 	var si sessionInfo
 	_ = splice.Lenient(json.Unmarshal(top["info"].Of(data), &si)) // what does not fit is empty
-	f.id, f.title = si.ID, si.Title
+	f.id, f.title, f.dir = si.ID, si.Title, si.Dir
 	for i, s := range f.list.Records {
 		if i%512 == 0 && ctx.Err() != nil {
 			return nil, &wire.Error{Format: Format, Detail: "reading was stopped", Err: context.Cause(ctx)}
@@ -241,7 +245,7 @@ func (Codec) ReadTree(ctx context.Context, dir fs.FS) (*wire.Tree, error) {
 		if ctx.Err() != nil {
 			return nil, &wire.Error{Format: Format, Detail: "reading was stopped", Err: context.Cause(ctx)}
 		}
-		f := &file{id: si.ID, title: si.Title}
+		f := &file{id: si.ID, title: si.Title, dir: si.Dir}
 		bad := 0
 		err := eachJSON(dir, path.Join("message", si.ID), func(name string, data []byte) error {
 			m := msg{path: name, raw: data}

@@ -37,7 +37,38 @@ type editor struct {
 	at    int64 // milliseconds of the next message
 	out   edit
 	reply string // the user message that is answered
+	// What the agent wants in every message: of the newest one that has it.
+	agent, mode string
+	where       json.RawMessage
 }
+
+// habits finds out how the session's messages are written.
+func (e *editor) habits() {
+	e.agent, e.mode = "build", "build"
+	e.where = rawjson.Marshal(map[string]string{"cwd": e.f.dir, "root": e.f.dir})
+	for i := range e.f.msgs {
+		o, err := rawjson.Parse(e.f.msgs[i].raw)
+		if err != nil {
+			continue
+		}
+		said := e.f.msgs[i].info.Role == "assistant"
+		if s, ok := rawjson.String(o.Get("agent")); ok && !said {
+			e.agent = s
+		}
+		if s, ok := rawjson.String(o.Get("mode")); ok && said && s != compactionMode {
+			e.mode = s
+		}
+		if raw := o.Get("path"); said && rawjson.Kind(raw) == '{' {
+			e.where = raw
+		}
+	}
+}
+
+// compactionMode is the mode and the agent of a summary.
+const compactionMode = "compaction"
+
+// noTokens is the usage of a message that no model was asked for.
+var noTokens = json.RawMessage(`{"input":0,"output":0,"reasoning":0,"cache":{"read":0,"write":0}}`)
 
 func refuse(format string, args ...any) error {
 	return &wire.Error{Format: Format, Detail: fmt.Sprintf(format, args...)}
@@ -52,6 +83,7 @@ func (f *file) edit(items []wire.Item) (*edit, error) {
 		return nil, refuse("a conversation without messages cannot be written; leave at least a checkpoint")
 	}
 	e := &editor{f: f, ids: marks.NewIDs(items, []byte(f.id), nil), out: edit{parts: map[[2]int]rawjson.Object{}, gone: map[int]bool{}}}
+	e.habits()
 	last := time.UnixMilli(0)
 	for i := range f.msgs {
 		if t := f.msgs[i].info.time(); t.After(last) {
@@ -227,12 +259,18 @@ func (e *editor) message(role string) *fresh {
 	if role == "user" {
 		created := map[string]int64{"created": e.at}
 		m.info.Set("time", created)
+		m.info.Set("agent", e.agent)
 		m.info.Set("model", map[string]string{"providerID": provider, "modelID": model})
 		e.reply = m.id
 	} else {
 		m.info.Set("parentID", e.reply)
 		m.info.Set("providerID", provider)
 		m.info.Set("modelID", model)
+		m.info.Set("mode", e.mode)
+		m.info.Set("agent", e.agent)
+		m.info.Set("path", e.where)
+		m.info.Set("cost", 0)
+		m.info.Set("tokens", noTokens)
 	}
 	e.at++
 	e.out.added = append(e.out.added, m)
@@ -260,8 +298,8 @@ func (e *editor) compaction(it wire.Item, tail string) {
 		e.part(m, "compaction", "auto", it.Compaction.Auto)
 	}
 	m = e.message("assistant")
-	m.info.Set("mode", "compaction")
-	m.info.Set("agent", "compaction")
+	m.info.Set("mode", compactionMode)
+	m.info.Set("agent", compactionMode)
 	m.info.Set("summary", true)
 	m.info.Set("finish", "stop")
 	m.info.Set(marks.Field, marks.Of(it.Message, it.Compaction, it.Message.Source))
@@ -315,7 +353,7 @@ func (e *editor) parts(n *fresh, m *session.Message) {
 			}
 			e.part(n, "text", "text", p.Text)
 		case session.Reasoning:
-			e.part(n, "reasoning", "text", p.Text)
+			e.part(n, "reasoning", "text", p.Text, "time", e.span())
 		case session.Image:
 			e.part(n, "file", "mime", orImage(p.MediaType), "url", p.URL)
 		case session.File:
@@ -323,6 +361,9 @@ func (e *editor) parts(n *fresh, m *session.Message) {
 		}
 	}
 }
+
+// span is when something was done that took no time.
+func (e *editor) span() map[string]int64 { return map[string]int64{"start": e.at, "end": e.at} }
 
 func orImage(mediaType string) string {
 	if mediaType == "" {
@@ -363,6 +404,13 @@ func (e *editor) said(m, results *session.Message) error {
 		state.Set("input", splice.Arguments(c.Arguments))
 		if r, ok := byID[c.ID]; ok {
 			setResult(&state, r)
+			if !r.IsError {
+				state.Set("title", "")
+			}
+			state.Set("metadata", rawjson.Object{})
+			state.Set("time", e.span())
+		} else {
+			state.Set("raw", c.Arguments)
 		}
 		fields := []any{"callID", c.ID, "tool", c.Name, "state", state}
 		if !own.IsZero() {
