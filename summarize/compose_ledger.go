@@ -394,7 +394,7 @@ func (l *layout) failures(budget int) []string {
 	var lines []string
 	for i := len(l.ledger.Failures) - 1; i >= 0; i-- {
 		f := l.ledger.Failures[i]
-		if l.tail != "" && strings.Contains(l.tail, f.Error) {
+		if l.tail != "" && strings.Contains(l.tail, f.Error) || l.told(f) {
 			continue
 		}
 		if l.failed[i] == "" {
@@ -406,6 +406,13 @@ func (l *layout) failures(budget int) []string {
 		lines = append(lines, l.failed[i])
 	}
 	return reversePart(l.part(titleFailures, lines, budget))
+}
+
+// told reports whether the narrative tells of a failure already: of the call and
+// of the line that says why, as far as it quotes them.
+func (l *layout) told(f FailedCall) bool {
+	const enough = 50
+	return strings.Contains(l.said, head(quoteLine(f.What), enough)) && strings.Contains(l.said, head(quoteLine(f.Error), enough))
 }
 
 // files writes what was done to files, one line for each kind. Those that were

@@ -279,3 +279,15 @@ func TestComposeWithinBudget(t *testing.T) {
 		at += i + 1
 	}
 }
+
+func TestFailuresAreToldOnce(t *testing.T) {
+	l := &Ledger{Failures: []FailedCall{
+		{Seq: 3, What: "make test", Error: "ok_test.go:12: expected 4, got 5"},
+		{Seq: 5, What: "make lint", Error: "a.go:1: unused import"},
+	}}
+	text := Compose(Composition{Narrative: "## Failures\n- `make test`: ok_test.go:12: expected 4, got 5\n## State\nlint is left", Ledger: l})
+	require.Equal(t, 1, strings.Count(text, "expected 4, got 5"))
+	require.Contains(t, text, "5: make lint: a.go:1: unused import")
+	text = Compose(Composition{Narrative: "make test fails", Ledger: l})
+	require.Contains(t, text, "3: make test: ok_test.go:12: expected 4, got 5", "the line that says why is a fact")
+}
