@@ -301,8 +301,11 @@ func (a *appender) compacted(items []wire.Item, run []int, comp *wire.Compaction
 	id := a.uuid()
 	boundary := rawjson.Object{}
 	boundary.Set("parentUuid", nil)
-	if last := c.leaf(len(c.recs)); last >= 0 && c.recs[last].uuid != "" {
-		boundary.Set("logicalParentUuid", c.recs[last].uuid)
+	for i := len(c.recs) - 1; i >= 0; i-- { // the last record with an id, message or not
+		if u := c.recs[i].uuid; u != "" {
+			boundary.Set("logicalParentUuid", u)
+			break
+		}
 	}
 	boundary.Set("isSidechain", c.side)
 	boundary = append(boundary, a.header...)

@@ -9,8 +9,9 @@
 // # Containers
 //
 // The codec knows a bare array of messages, a request body, messages or request
-// bodies one per line, trajectories of mini-swe-agent and SWE-agent, tau-bench
-// results, OpenHands LLM logs, and logs that hold a request under "request".
+// bodies one per line, trajectories of mini-swe-agent (version 1.1 of its format,
+// and the one before it without tools) and SWE-agent, tau-bench results, OpenHands
+// LLM logs, and logs that hold a request under "request".
 // The leading system and developer messages become the envelope's, in every
 // container. Records whose role is not one of conversation (mini-swe-agent's
 // "exit") are neither entries nor lost: they stay in the file.
