@@ -62,7 +62,7 @@ func benchmarkDispatch(b *testing.B, preservers ...preserver) {
 		c, r := call, k
 		run := d.Begin(lifecycle.RunInfo{Meta: lifecycletest.Meta(), State: state})
 		_ = run.BeforeRequest(b.Context(), &c, nil)
-		run.RequestOpened(b.Context(), c, "leg")
+		run.RequestOpened(b.Context(), c, "leg", 1)
 		_ = run.BeforeRelease(b.Context(), &r, nil)
 		run.Committed(b.Context(), r, nil)
 		took = append(took, time.Since(began))

@@ -105,7 +105,7 @@ func TestOptions(t *testing.T) {
 	run := none.Begin(lifecycle.RunInfo{})
 	require.Nil(t, run)
 	require.NoError(t, run.BeforeRequest(t.Context(), &v, nil))
-	run.RequestOpened(t.Context(), v, "")
+	run.RequestOpened(t.Context(), v, "", 1)
 	require.NoError(t, run.BeforeRelease(t.Context(), &v, nil))
 	run.Committed(t.Context(), v, nil)
 	run.Close(t.Context(), "x", nil)
@@ -119,7 +119,7 @@ func TestSnapshot(t *testing.T) {
 	list := []lifecycle.Observer{a}
 	d := newDocs(t, lifecycle.Options[doc, doc]{Observers: list})
 	list[0] = b
-	begin(d).RequestOpened(t.Context(), doc{}, "")
+	begin(d).RequestOpened(t.Context(), doc{}, "", 1)
 	require.Len(t, a.Events(), 1)
 	require.Empty(t, b.Events())
 }

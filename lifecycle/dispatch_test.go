@@ -158,7 +158,7 @@ func TestCancellationSparesObservers(t *testing.T) {
 				time.AfterFunc(time.Millisecond, cancel)
 			}
 			r := begin(d)
-			r.RequestOpened(ctx, doc{}, "")
+			r.RequestOpened(ctx, doc{}, "", 1)
 			require.Error(t, ctx.Err())
 			r.Committed(ctx, doc{}, nil)
 			want, calls := "observer:started observer:started observer:completed observer:completed p:after q:after", 6
@@ -279,7 +279,7 @@ func TestSecretStaysIn(t *testing.T) {
 	run := begin(d)
 	v := doc{Text: secret, Lines: []string{secret}}
 	require.NoError(t, run.BeforeRequest(t.Context(), &v, nil))
-	run.RequestOpened(t.Context(), v, "leg")
+	run.RequestOpened(t.Context(), v, "leg", 1)
 	err := run.BeforeRelease(t.Context(), &v, nil)
 	var veto *lifecycle.VetoError
 	require.ErrorAs(t, err, &veto)
@@ -383,8 +383,8 @@ func TestRandomCallbacks(t *testing.T) {
 			result := docCodec.Clone(live)
 			require.NoError(t, run.BeforeRequest(t.Context(), &live, nil))
 			if opens {
-				run.RequestOpened(t.Context(), live, "")
-				run.RequestOpened(t.Context(), live, "")
+				run.RequestOpened(t.Context(), live, "", 1)
+				run.RequestOpened(t.Context(), live, "", 1)
 				require.NoError(t, run.BeforeRelease(t.Context(), &result, nil))
 			}
 			if commits {

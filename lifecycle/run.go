@@ -101,8 +101,9 @@ func (r *Run[C, R]) meta() PreservationMeta {
 
 // RequestOpened tells that a request was accepted: first the preservers, then
 // the observers. Only the first call has an effect, and none after the end.
-// leg identifies the request; it may be empty.
-func (r *Run[C, R]) RequestOpened(ctx context.Context, call C, leg string) {
+// leg identifies the request; it may be empty. attempt says which of the run's
+// requests it is, from 1; 0 leaves what the run began with.
+func (r *Run[C, R]) RequestOpened(ctx context.Context, call C, leg string, attempt int) {
 	if r == nil {
 		return
 	}
@@ -113,6 +114,9 @@ func (r *Run[C, R]) RequestOpened(ctx context.Context, call C, leg string) {
 	}
 	if leg != "" {
 		r.info.Meta.BLegID = leg
+	}
+	if attempt > 0 {
+		r.info.Meta.AttemptSeq = attempt
 	}
 	r.opened = true
 	r.first = r.event(PhaseStarted)

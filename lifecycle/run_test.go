@@ -51,7 +51,7 @@ func TestOrder(t *testing.T) {
 		"committed": {func(r *lifecycle.Run[doc, doc]) {
 			v := doc{Text: "x"}
 			_ = r.BeforeRequest(ctx, &v, nil)
-			r.RequestOpened(ctx, v, "")
+			r.RequestOpened(ctx, v, "", 1)
 			_ = r.BeforeRelease(ctx, &v, nil)
 			r.Committed(ctx, v, nil)
 			r.Close(ctx, "late", nil)
@@ -60,12 +60,12 @@ func TestOrder(t *testing.T) {
 			v := doc{Text: "x"}
 			_ = r.BeforeRequest(ctx, &v, nil)
 			r.Close(ctx, "summary", nil)
-			r.RequestOpened(ctx, v, "")
+			r.RequestOpened(ctx, v, "", 1)
 		}, "p:before q:before p:failed q:failed"},
 		"aborted": {func(r *lifecycle.Run[doc, doc]) {
 			v := doc{Text: "x"}
 			_ = r.BeforeRequest(ctx, &v, nil)
-			r.RequestOpened(ctx, v, "")
+			r.RequestOpened(ctx, v, "", 1)
 			r.Close(ctx, "canceled", nil)
 			r.Committed(ctx, v, nil)
 		}, "p:before q:before p:opened:started q:opened:started observer:started p:aborted:canceled q:aborted:canceled"},
@@ -74,7 +74,7 @@ func TestOrder(t *testing.T) {
 			v := doc{Text: "x"}
 			aux := lifecycle.WithAuxiliary(ctx)
 			_ = r.BeforeRequest(aux, &v, nil)
-			r.RequestOpened(aux, v, "")
+			r.RequestOpened(aux, v, "", 1)
 			_ = r.BeforeRelease(aux, &v, nil)
 			r.Committed(aux, v, nil)
 		}, "observer:started observer:completed"},
@@ -92,7 +92,7 @@ func TestEndsAfterCancellation(t *testing.T) {
 	d := newDocs(t, lifecycle.Options[doc, doc]{Observers: []lifecycle.Observer{rec}})
 	ctx, cancel := context.WithCancel(t.Context())
 	r := begin(d)
-	r.RequestOpened(ctx, doc{}, "")
+	r.RequestOpened(ctx, doc{}, "", 1)
 	cancel()
 	r.Close(ctx, "canceled", func(x *lifecycle.Detail) { x.Calls = 3 })
 	list := rec.Transitions()
@@ -136,7 +136,7 @@ func TestVeto(t *testing.T) {
 	}
 	require.Empty(t, tr)
 	require.EqualValues(t, 3, d.Stats().Vetoes)
-	begin(d).RequestOpened(t.Context(), v, "")
+	begin(d).RequestOpened(t.Context(), v, "", 1)
 	require.EqualValues(t, 1, d.Stats().Errors)
 }
 
@@ -226,7 +226,7 @@ func TestManyAtOnce(t *testing.T) {
 				r := d.Begin(lifecycle.RunInfo{State: state, Meta: lifecycle.PreservationMeta{TransactionID: id, ALegID: fmt.Sprint(g % 4), TraceID: "one trace"}})
 				v := doc{Text: id}
 				assert.NoError(t, r.BeforeRequest(t.Context(), &v, nil))
-				r.RequestOpened(t.Context(), v, id)
+				r.RequestOpened(t.Context(), v, id, 1)
 				assert.NoError(t, r.BeforeRelease(t.Context(), &v, nil))
 				assert.Equal(t, doc{Text: id, Lines: []string{id, id, "out " + id}}, v)
 				if i%3 == 0 {

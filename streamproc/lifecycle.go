@@ -86,11 +86,11 @@ func (v *witness) before(ctx context.Context, t target.Target, req *summarize.Re
 	}
 	req.Language = v.call.Language
 	then := run.Opened
-	run.Opened = func(name string) {
+	run.Opened = func(name string, attempt int) {
 		if then != nil {
-			then(name)
+			then(name, attempt)
 		}
-		v.run.RequestOpened(ctx, v.call, identity("leg", v.call.ID, name))
+		v.run.RequestOpened(ctx, v.call, identity("leg", v.call.ID, name), attempt)
 	}
 	return nil
 }

@@ -224,7 +224,7 @@ func (w *work[T]) write(ctx context.Context, v *witness, pass *Pass, req *summar
 	o, t := w.o, pass.Target
 	opened := false
 	ro := o.Run
-	ro.Opened = func(string) { opened = true }
+	ro.Opened = func(string, int) { opened = true }
 	if ro.Now == nil {
 		ro.Now = o.Now
 	}

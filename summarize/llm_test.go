@@ -185,7 +185,7 @@ func TestOpenIsNotCollect(t *testing.T) {
 	opened := make(chan string, 1)
 	done := make(chan error, 1)
 	go func() {
-		_, err := Run(t.Context(), s, requestOf(session.UserText(fill(100))), newClock().options(RunOptions{Opened: func(n string) { opened <- n }}))
+		_, err := Run(t.Context(), s, requestOf(session.UserText(fill(100))), newClock().options(RunOptions{Opened: func(n string, _ int) { opened <- n }}))
 		done <- err
 	}()
 	gate <- struct{}{} // the header is out with the first chunk

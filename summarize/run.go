@@ -36,8 +36,9 @@ type RunOptions struct {
 	// from there, up to half a minute, and is jittered. 0 means half a second,
 	// negative none.
 	Backoff time.Duration
-	// Opened is told once, when the first request has been accepted; may be nil.
-	Opened func(summarizer string)
+	// Opened is told once, when the first request has been accepted: by whom, and
+	// which attempt of the run it is, from 1. May be nil.
+	Opened func(summarizer string, attempt int)
 	// Now, Sleep and Jitter (from 0 up to 1) are for tests; nil means the real
 	// ones. Sleep returns the cause of ctx when that ends first.
 	Now    func() time.Time

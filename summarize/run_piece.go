@@ -21,6 +21,7 @@ type run struct {
 	used      int // calls begun
 	calls     []Call
 	opened    bool
+	attempts  int
 	redacted  int
 	cacheLost bool
 }
@@ -172,6 +173,10 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 		}
 		return text{}, err
 	}
+	r.mu.Lock()
+	r.attempts++
+	attempt := r.attempts
+	r.mu.Unlock()
 	pending, err := m.Open(ctx, req)
 	if err != nil {
 		return failed(err)
@@ -180,7 +185,7 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 		pending.Cancel()
 		return text{}, context.Cause(ctx)
 	}
-	r.open(m.Name())
+	r.open(m.Name(), attempt)
 	sum, err := pending.Collect(ctx)
 	if err != nil {
 		return failed(err)
@@ -211,13 +216,13 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 }
 
 // open tells once that a request has been accepted.
-func (r *run) open(name string) {
+func (r *run) open(name string, attempt int) {
 	r.mu.Lock()
 	first := !r.opened
 	r.opened = true
 	r.mu.Unlock()
 	if first && r.o.Opened != nil {
-		r.o.Opened(name)
+		r.o.Opened(name, attempt)
 	}
 }
 

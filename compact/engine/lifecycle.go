@@ -114,11 +114,11 @@ func (a *attempt) beforeRequest(ctx context.Context, req *summarize.Request, run
 	}
 	req.Language = w.call.Language
 	then := run.Opened
-	run.Opened = func(name string) {
+	run.Opened = func(name string, attempt int) {
 		if then != nil {
-			then(name)
+			then(name, attempt)
 		}
-		w.run.RequestOpened(ctx, w.call, identity("leg", a.id, name))
+		w.run.RequestOpened(ctx, w.call, identity("leg", a.id, name), attempt)
 	}
 	return nil
 }

@@ -290,6 +290,33 @@ func TestNeverOpened(t *testing.T) {
 	require.Equal(t, []string{"before:start_candidate", "open failed"}, g.calls)
 }
 
+// TestAttemptThatOpened: an event says which attempt it was that was accepted.
+func TestAttemptThatOpened(t *testing.T) {
+	rec := new(lifecycletest.Recorder)
+	s := open(t, nil)
+	e := newEngine(t, new(late), func(o *engine.Options) {
+		o.Lifecycle = dispatcher(t, agentOptions{Observers: []lifecycle.Observer{rec}})
+	})
+	talk(t, s, 24)
+	r, err := e.CompactIfNeeded(t.Context(), compact.Agent{Session: s}, compact.Pressure)
+	require.NoError(t, err)
+	require.NotNil(t, r)
+	list := rec.Transitions()
+	require.Len(t, list, 2)
+	require.Equal(t, []int{2, 2}, []int{list[0].Event.AttemptSeq, list[1].Event.AttemptSeq})
+}
+
+// late refuses the first request for the time being.
+type late struct{ asked int }
+
+func (l *late) Name() string { return "late" }
+func (l *late) Open(ctx context.Context, req *summarize.Request) (summarize.Pending, error) {
+	if l.asked++; l.asked == 1 {
+		return nil, &summarize.Failure{Class: summarize.Transient}
+	}
+	return summarize.NewExtractive(nil).Open(ctx, req)
+}
+
 // TestNotesWithoutRoom: a note that the checkpoint has no room for is refused
 // as a whole, and the checkpoint is what it would have been.
 func TestNotesWithoutRoom(t *testing.T) {
