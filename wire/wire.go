@@ -217,7 +217,7 @@ func Import(ctx context.Context, s *session.Session, c *Conversation) ([]session
 				return nil, err
 			}
 			batch = append(batch, e)
-			size += textBytes(e.Message.Parts)
+			size += e.Message.Size()
 		}
 		var own []session.Seq
 		_, err := s.Update(ctx, func(v session.View) ([]session.Body, error) {
@@ -244,28 +244,4 @@ func Import(ctx context.Context, s *session.Session, c *Conversation) ([]session
 		start += len(batch)
 	}
 	return seqs, nil
-}
-
-// textBytes is about how large parts are in memory.
-func textBytes(parts []session.Part) int {
-	n := 0
-	for _, p := range parts {
-		switch p := p.(type) {
-		case session.Text:
-			n += len(p.Text)
-		case session.Image:
-			n += len(p.URL) + len(p.Raw)
-		case session.File:
-			n += len(p.URL) + len(p.Raw)
-		case session.Reasoning:
-			n += len(p.Text) + len(p.Encrypted) + len(p.Raw)
-		case session.ToolCall:
-			n += len(p.Arguments) + len(p.Raw)
-		case session.ToolResult:
-			n += textBytes(p.Parts)
-		case session.Opaque:
-			n += len(p.Raw)
-		}
-	}
-	return n
 }

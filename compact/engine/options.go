@@ -253,6 +253,11 @@ type Options struct {
 	// LiveNotes returns the host's present state in sentences; it is shown
 	// with the checkpoint and wins over what old messages say. Nil means none.
 	LiveNotes func(ctx context.Context, agent compact.Agent) []string
+	// HeldBytes is how much of a span is in memory at once; 0 means 16 MB, which
+	// is more than any model reads. Of a larger span the older part is told by the
+	// embedded summarizer, piece by piece, and stands before the rest like an
+	// earlier checkpoint: the summarizer, preservers and the guard see that.
+	HeldBytes int
 	// Offload stores the folded text of a compaction, or a tool result that is
 	// shortened when it is appended, and returns the name under which it can be
 	// found, which the surface shows. Nil means none. An error is logged, and
@@ -315,6 +320,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Models = models
 	o.Prune = o.Prune.withDefaults()
+	if o.HeldBytes <= 0 {
+		o.HeldBytes = heldBytes
+	}
 	if o.Windows == nil {
 		o.Windows = FixedWindow(0)
 	}

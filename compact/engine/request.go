@@ -14,7 +14,8 @@ import (
 )
 
 // request makes what the summarizer is asked, with secrets replaced, and the
-// same items as they were before any pruning, for the ledger.
+// same items as they were before any pruning, for the ledger. Of a span that is
+// too large to be held, the older part is folded, see [Options.HeldBytes].
 func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.Item, error) {
 	v, s := a.view, a.agent.Session
 	abandoned := a.abandoned()
@@ -26,8 +27,14 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 	}
 	keep, stay := setOf(a.span.keep), 0
 	history := compact.HistoryOf(s)
-	req.Items = make([]summarize.Item, 0, a.span.end-a.span.start)
-	originals := make([]summarize.Item, 0, a.span.end-a.span.start)
+	budget := a.budget()
+	share, least := narrativeShare, leastNarrative
+	if sh, ok := a.e.summarizer.(summarize.Sharing); ok {
+		share, least = sh.NarrativeShare(), leastShared
+	}
+	req.MaxTokens = min(max(int(share*float64(budget)), least), budget)
+	var originals []summarize.Item
+	held := 0
 	between := a.span.start == 0 && len(a.span.keep) > 0
 	for i := a.span.start; i < a.span.end; i++ {
 		n := v.Node(i)
@@ -68,15 +75,22 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		orig := it
 		_, orig.Message = original(v, n, m)
 		originals = append(originals, orig)
+		if held += orig.Message.Size(); held < a.e.opts.HeldBytes || i+1 == a.span.end || !a.cuttable(i+1) {
+			continue
+		}
+		if req.Progress != nil {
+			req.Progress(summarize.Progress{Stage: "read", Done: i - a.span.start, Total: a.span.end - a.span.start})
+		}
+		older, err := a.fold(ctx, req, originals)
+		if err != nil {
+			return nil, nil, err
+		}
+		req.Items, originals = []summarize.Item{older}, []summarize.Item{older}
+		// No request of the agent begins like this.
+		req.Head, req.Surface, between, held = false, nil, false, 0
 	}
 	a.secrets = req.Redacted
 	req.Redacted += stay + a.e.opts.Redactor.Envelope(envelope)
-	budget := a.budget()
-	share, least := narrativeShare, leastNarrative
-	if sh, ok := a.e.summarizer.(summarize.Sharing); ok {
-		share, least = sh.NarrativeShare(), leastShared
-	}
-	req.MaxTokens = min(max(int(share*float64(budget)), least), budget)
 	return req, originals, nil
 }
 
@@ -214,10 +228,21 @@ func (a *attempt) said() []string {
 
 // offload hands the folded text to the host and returns where it can be found,
 // empty when it was not stored.
-func (a *attempt) offload(ctx context.Context, items []summarize.Item) string {
+func (a *attempt) offload(ctx context.Context) string {
 	var b strings.Builder
-	for _, it := range items {
-		writeTranscript(&b, it.Seq, it.Message)
+	keep := setOf(a.span.keep)
+	for i := a.span.start; i < a.span.end; i++ {
+		n := a.view.Node(i)
+		if keep[n.Seq] {
+			continue
+		}
+		m, err := a.view.Message(i)
+		if err != nil {
+			a.e.opts.Logger.Warn("folded text was not stored", "id", a.id, "error", err)
+			return ""
+		}
+		_, m = original(a.view, n, m)
+		writeTranscript(&b, n.Seq, m)
 	}
 	text, _ := a.e.opts.Redactor.Redact(b.String())
 	name, err := a.e.opts.Offload(ctx, a.id, []byte(text))

@@ -213,7 +213,7 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	gone := a.span.gone()
 	pointer := compact.Pointer{Compaction: a.id, Start: minSeq(gone), End: maxSeq(gone), Count: len(gone)}.String()
 	if e.opts.Offload != nil {
-		if name := a.offload(ctx, originals); name != "" {
+		if name := a.offload(ctx); name != "" {
 			pointer += "\nFull text: " + name
 		}
 	}
