@@ -30,9 +30,11 @@
 // The file only grows. A changed surface is written as a compact_boundary
 // record and what follows it: the checkpoint as isCompactSummary record,
 // messages that changed or moved as copies with new ids, and the unchanged end
-// of the conversation by name, in preservedSegment and preservedMessages. What
-// the format has no field for (our compaction id, a typed source) stands in a
-// field "agentcompact" of the record, which the agent passes over.
+// of the conversation by name, in preservedSegment and preservedMessages. In a
+// session of a version before 2.1.80 the end is copied as well: agents of that
+// time may not know the names. What the format has no field for (our compaction
+// id, a typed source) stands in a field "agentcompact" of the record, which the
+// agent passes over.
 //
 // # Lost
 //

@@ -20,7 +20,7 @@ type obj map[string]any
 func (o obj) with(k string, v any) obj { o[k] = v; return o }
 
 func rec(kind, uuid, parent string) obj {
-	o := obj{"type": kind, "uuid": uuid, "parentUuid": nil, "sessionId": "s", "cwd": "/w", "version": "2.1.0", "gitBranch": "main", "timestamp": "2026-01-02T03:04:05.000Z"}
+	o := obj{"type": kind, "uuid": uuid, "parentUuid": nil, "sessionId": "s", "cwd": "/w", "version": "2.1.220", "gitBranch": "main", "timestamp": "2026-01-02T03:04:05.000Z"}
 	if parent != "" {
 		o["parentUuid"] = parent
 	}

@@ -8,6 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
@@ -144,6 +147,9 @@ func (a *appender) write(ctx context.Context, items []wire.Item) error {
 		end--
 	}
 	from, run := a.run(items[:end])
+	if len(run) > 0 && from > 0 && !a.knowsNames() {
+		from, run = end, nil // all of it is copied
+	}
 	// Without a boundary only what is new at the end can be said.
 	if a.prev = ""; from > 0 || len(c.entries) > 0 && (len(run) == 0 || items[from].Entry > 0) {
 		a.compacted(items[:from], run, comp)
@@ -215,6 +221,29 @@ func (a *appender) uuid() string {
 			return id
 		}
 	}
+}
+
+// namesSince is the version from which on agents surely keep the messages that a
+// boundary names. Older ones may see the summary only.
+var namesSince = [...]int{2, 1, 80}
+
+// knowsNames reports whether the agent that wrote the session keeps messages by
+// name. A session that tells no version is as good as new.
+func (a *appender) knowsNames() bool {
+	text, _ := rawjson.String(a.header.Get("version"))
+	parts := strings.SplitN(text, ".", len(namesSince))
+	if len(parts) < len(namesSince) {
+		return true
+	}
+	var version [len(namesSince)]int
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil {
+			return true
+		}
+		version[i] = n
+	}
+	return slices.Compare(version[:], namesSince[:]) >= 0
 }
 
 // run returns where the unchanged end of the conversation begins in items and

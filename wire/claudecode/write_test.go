@@ -67,7 +67,7 @@ func TestWriteMarksItLikeTheAgent(t *testing.T) {
 	for _, r := range recs {
 		require.Equal(t, "s", r["sessionId"])
 		require.Equal(t, "/w", r["cwd"])
-		require.Equal(t, "2.1.0", r["version"])
+		require.Equal(t, "2.1.220", r["version"])
 		require.Equal(t, "main", r["gitBranch"])
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, r["uuid"])
 	}
@@ -85,6 +85,36 @@ user(user): next
 assistant(model): yes`, show(again))
 	require.Nil(t, again.Entries[5].Usage)
 	require.NotNil(t, again.Entries[7].Usage, "usage of the new conversation")
+}
+
+// Agents that may not know the names get the end as copies, linked to the summary:
+// what the last record reaches through its parents is the whole context.
+func TestWriteForOldAgents(t *testing.T) {
+	for version, names := range map[string]bool{"1.0.98": false, "2.0.76": false, "2.1.79": false, "2.1.80": true, "2.2.0": true, "3.0.1": true, "dev": true} {
+		old := bytes.ReplaceAll(sample, []byte("2.1.220"), []byte(version))
+		f := read(t, old)
+		items := []wire.Item{checkpointItem(0), {Entry: 1}, {Entry: 2}, {Entry: 3}, {Entry: 4}, {Entry: 5}}
+		out := write(t, f, 0, items)
+		var recs []map[string]any
+		for line := range strings.Lines(string(out[len(old):])) {
+			var r map[string]any
+			require.NoError(t, json.Unmarshal([]byte(line), &r))
+			recs = append(recs, r)
+		}
+		meta := recs[0]["compactMetadata"].(map[string]any)
+		require.Equal(t, names, meta["preservedSegment"] != nil, version)
+		if names {
+			require.Len(t, recs, 2)
+			continue
+		}
+		require.Len(t, recs, 7)
+		for i := 1; i < len(recs); i++ {
+			require.Equal(t, recs[i-1]["uuid"], recs[i]["parentUuid"], "record %d", i)
+		}
+		require.Equal(t, "user(compact c1): so far\n"+strings.SplitN(show(f.Conversations[0]), "\n", 2)[1], show(read(t, out).Conversations[0]))
+		out = write(t, f, 0, append([]wire.Item{{Entry: 0}}, items[1:]...))
+		require.Equal(t, string(old), string(out), "unchanged")
+	}
 }
 
 func TestWriteCopiesWhatMoved(t *testing.T) {
