@@ -1,6 +1,7 @@
 package anthropicmessages
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -188,6 +189,9 @@ func send(role session.Role, m *session.Message, p session.Part) (session.Part, 
 		}
 		return p, true
 	case session.Opaque:
+		if text, ok := turns.Refusal(p); ok && role == session.RoleAssistant {
+			return session.Text{Text: text}, true // there is no other form of it
+		}
 		// Blocks of server tools and others of this provider's.
 		if role == session.RoleAssistant && m.Source.Provider == anthropic.Provider && sendable(p.Kind) {
 			return p, true
@@ -225,11 +229,7 @@ func attachment(p session.Part) (session.Part, bool) {
 
 func body(env *session.Envelope, opts *RequestOptions, messages []json.RawMessage, topts *turns.Options, report *wire.RequestReport) []byte {
 	o := rawjson.Object{}
-	model := env.Model
-	if opts.Model != "" {
-		model = opts.Model
-	}
-	if model != "" {
+	if model := cmp.Or(opts.Model, env.Model); model != "" {
 		o.Set("model", model)
 	}
 	var think struct {
@@ -253,17 +253,15 @@ func body(env *session.Envelope, opts *RequestOptions, messages []json.RawMessag
 		o.Set("system", sys)
 	}
 	o.Set("messages", messages)
-	var tools []json.RawMessage
-	used := map[string]bool{}
-	for _, t := range env.Tools {
-		if name := topts.Name(t.Name); t.Name != "" && !turns.Unique(used, name) {
-			report.Tools = append(report.Tools, t.Name)
-			continue
+	tools := topts.Tools(env, report, isTool, func(name string, t session.Tool) rawjson.Object {
+		o := rawjson.Object{}
+		o.Set("name", name)
+		if t.Description != "" {
+			o.Set("description", t.Description)
 		}
-		if raw := tool(t, topts, report); raw != nil {
-			tools = append(tools, raw)
-		}
-	}
+		o.Set("input_schema", t.Schema)
+		return o
+	})
 	if tools != nil {
 		o.Set("tools", tools)
 	}
@@ -327,27 +325,7 @@ func blank(p session.Part) bool {
 	return ok && strings.TrimSpace(t.Text) == ""
 }
 
-func tool(t session.Tool, topts *turns.Options, report *wire.RequestReport) json.RawMessage {
-	if o, err := rawjson.Parse(t.Raw); err == nil && topts.Name(t.Name) == t.Name && (o.Get("input_schema") != nil || o.Get("type") != nil && o.Get("function") == nil && o.Get("parameters") == nil && o.Get("name") != nil) {
-		return t.Raw
-	}
-	if t.Name == "" {
-		report.Tools = append(report.Tools, "(without a name)")
-		return nil
-	}
-	o := rawjson.Object{}
-	name := topts.Name(t.Name)
-	if name != t.Name {
-		report.Tools = append(report.Tools, t.Name)
-	}
-	o.Set("name", name)
-	if t.Description != "" {
-		o.Set("description", t.Description)
-	}
-	schema := t.Schema
-	if rawjson.Kind(schema) != '{' || !json.Valid(schema) {
-		schema = json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	o.Set("input_schema", schema)
-	return o.Bytes()
+// isTool reports whether a tool is in the form of this provider.
+func isTool(o rawjson.Object) bool {
+	return o.Get("input_schema") != nil || o.Get("type") != nil && o.Get("function") == nil && o.Get("parameters") == nil && o.Get("name") != nil
 }

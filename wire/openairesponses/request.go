@@ -1,6 +1,7 @@
 package openairesponses
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -155,6 +156,13 @@ func send(role session.Role, m *session.Message, p session.Part) (session.Part, 
 		}
 		return p, true
 	case session.Opaque:
+		if text, ok := turns.Refusal(p); ok && role == session.RoleAssistant {
+			o := rawjson.Object{}
+			o.Set("type", p.Kind)
+			o.Set("refusal", text)
+			p.Raw = o.Bytes()
+			return p, true
+		}
 		it, ok := responses.Decode(p.Raw)
 		if ok && it.Type == p.Kind && (isItem(p.Kind) || p.Kind == responses.TypeCompaction) && role != session.RoleTool {
 			return p, true
@@ -166,11 +174,7 @@ func send(role session.Role, m *session.Message, p session.Part) (session.Part, 
 
 func body(env *session.Envelope, opts *RequestOptions, input []json.RawMessage, topts *turns.Options, report *wire.RequestReport) []byte {
 	o := rawjson.Object{}
-	model := env.Model
-	if opts.Model != "" {
-		model = opts.Model
-	}
-	if model != "" {
+	if model := cmp.Or(opts.Model, env.Model); model != "" {
 		o.Set("model", model)
 	}
 	text := ""
@@ -185,17 +189,16 @@ func body(env *session.Envelope, opts *RequestOptions, input []json.RawMessage, 
 		o.Set("instructions", text)
 	}
 	o.Set("input", input)
-	var tools []json.RawMessage
-	used := map[string]bool{}
-	for _, t := range env.Tools {
-		if t.Name != "" && !turns.Unique(used, topts.Name(t.Name)) {
-			report.Tools = append(report.Tools, t.Name)
-			continue
+	tools := topts.Tools(env, report, isTool, func(name string, t session.Tool) rawjson.Object {
+		o := rawjson.Object{}
+		o.Set("type", "function")
+		o.Set("name", name)
+		if t.Description != "" {
+			o.Set("description", t.Description)
 		}
-		if raw := tool(t, topts, report); raw != nil {
-			tools = append(tools, raw)
-		}
-	}
+		o.Set("parameters", t.Schema)
+		return o
+	})
 	if tools != nil {
 		o.Set("tools", tools)
 	}
@@ -213,28 +216,7 @@ func body(env *session.Envelope, opts *RequestOptions, input []json.RawMessage, 
 	return turns.Repair(o.Bytes())
 }
 
-func tool(t session.Tool, topts *turns.Options, report *wire.RequestReport) json.RawMessage {
-	if o, err := rawjson.Parse(t.Raw); err == nil && topts.Name(t.Name) == t.Name && o.Get("type") != nil && o.Get("function") == nil && o.Get("input_schema") == nil {
-		return t.Raw
-	}
-	if t.Name == "" {
-		report.Tools = append(report.Tools, "(without a name)")
-		return nil
-	}
-	name := topts.Name(t.Name)
-	if name != t.Name {
-		report.Tools = append(report.Tools, t.Name)
-	}
-	o := rawjson.Object{}
-	o.Set("type", "function")
-	o.Set("name", name)
-	if t.Description != "" {
-		o.Set("description", t.Description)
-	}
-	schema := t.Schema
-	if rawjson.Kind(schema) != '{' || !json.Valid(schema) {
-		schema = json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	o.Set("parameters", schema)
-	return o.Bytes()
+// isTool reports whether a tool is in the form of this provider.
+func isTool(o rawjson.Object) bool {
+	return o.Get("type") != nil && o.Get("function") == nil && o.Get("input_schema") == nil
 }
