@@ -58,20 +58,22 @@ type checkpointInfo struct {
 
 // report is what inspect prints. Fields may be added, not renamed.
 type report struct {
-	Format        string           `json:"format"`
-	Container     string           `json:"container,omitempty"`
-	Messages      int              `json:"messages"`
-	SideMessages  int              `json:"side_messages"`
-	Turns         int              `json:"turns"`
-	Steps         int              `json:"steps"`
-	ToolCalls     int              `json:"tool_calls"`
-	ToolResults   int              `json:"tool_results"`
-	Tokens        tokenInfo        `json:"tokens"`
-	Largest       []messageInfo    `json:"largest"`
-	Conversation  int              `json:"conversation"`
-	Conversations int              `json:"conversations"`
-	Checkpoints   []checkpointInfo `json:"checkpoints"`
-	Problems      []problem        `json:"problems"`
+	Format        string        `json:"format"`
+	Container     string        `json:"container,omitempty"`
+	Messages      int           `json:"messages"`
+	SideMessages  int           `json:"side_messages"`
+	Turns         int           `json:"turns"`
+	Steps         int           `json:"steps"`
+	ToolCalls     int           `json:"tool_calls"`
+	ToolResults   int           `json:"tool_results"`
+	Tokens        tokenInfo     `json:"tokens"`
+	Largest       []messageInfo `json:"largest"`
+	Conversation  int           `json:"conversation"`
+	Conversations int           `json:"conversations"`
+	// All are the conversations of a file with several, in order.
+	All         []conversationInfo `json:"conversation_list,omitempty"`
+	Checkpoints []checkpointInfo   `json:"checkpoints"`
+	Problems    []problem          `json:"problems"`
 	// HiddenProblems are in what is not live.
 	HiddenProblems []hiddenProblem `json:"hidden_problems,omitempty"`
 	Notes          []string        `json:"notes,omitempty"`
@@ -131,6 +133,16 @@ func (a *app) json(v any) error {
 	return enc.Encode(v)
 }
 
+// conversationInfo is one of several conversations of a file.
+type conversationInfo struct {
+	Number   int    `json:"number"`
+	Title    string `json:"title,omitempty"`
+	Messages int    `json:"messages"`
+}
+
+// maxListed is how many of them are printed.
+const maxListed = 30
+
 const largestShown = 5
 
 func inspect(in *input, list bool) *report {
@@ -150,6 +162,11 @@ func inspect(in *input, list bool) *report {
 	if in.file != nil {
 		r.Container = in.file.Container
 		r.SideMessages = in.conv.Side
+		if several := in.file.Conversations; len(several) > 1 {
+			for i, c := range several {
+				r.All = append(r.All, conversationInfo{Number: i + 1, Title: c.Title, Messages: len(c.Envelope.System) + c.Len()})
+			}
+		}
 	}
 	if e, _ := v.Envelope(); e != nil {
 		r.Messages += len(e.System)
@@ -253,6 +270,13 @@ func (a *app) printReport(r *report) error {
 	row("format", "%s", format)
 	if r.Conversations > 1 {
 		row("conversation", "%d of %d (choose with --conversation N)", r.Conversation, r.Conversations)
+		for i, c := range r.All {
+			if i == maxListed {
+				row("", "and %d more: --json lists all", len(r.All)-i)
+				break
+			}
+			row("", "%d: %s", c.Number, strings.TrimPrefix(visible(c.Title)+", "+count(c.Messages, "message"), ", "))
+		}
 	}
 	side := ""
 	if r.SideMessages > 0 {
