@@ -17,12 +17,17 @@ var (
 		"next|next step|next steps|now let|now i|let me|let's|i'll|i will|i am going to|i'm going to|i need to|we need|we should|we will|todo|remaining|still need|still to|still open",
 		"als nächstes|noch offen|ich werde|prochaine|ensuite|siguiente|voy a|теперь|далее|дальше",
 		"接下来|下一步|现在让|现在我|让我|我将|次に|これから|다음|이제|التالي")
-	// decides finds sentences that choose something or rule it out.
+	// decides finds sentences that choose something or rule it out, explains those
+	// that give a reason.
 	decides = newLexicon(
-		"decide|decided|decides|decision|chose|chosen|choose|instead of|rather than|because|so that|root cause|turns out|must|agreed|we'll use|we will use|ruled out|not needed",
+		"decide|decided|decides|decision|chose|chosen|choose|instead of|rather than|must|agreed|we'll use|we will use|ruled out|not needed",
+		"beschlossen|stattdessen|décidé|decidido|decidimos|решил|решили|вместо",
+		"决定|改用|而不是|必须|決め|代わりに|결정|قرر")
+	explains = newLexicon(
+		"because|so that|root cause|turns out",
 		"the problem is|the problem was|the issue is|the issue was|the cause is|the cause was|the reason is|the reason was|cause is|cause was",
-		"beschlossen|weil|stattdessen|ursache|parce que|décidé|porque|decidido|decidimos|потому что|решил|решили|вместо",
-		"因为|决定|改用|而不是|原因|必须|ため|決め|代わりに|때문|결정|لأن|قرر")
+		"weil|ursache|parce que|porque|потому что",
+		"因为|原因|ため|때문|لأن")
 	// results finds sentences that say what came of it.
 	results = newLexicon(
 		"fixed|done|work|works|working|pass|passes|passed|passing|fail|fails|failed|found|added|created|removed|updated|implemented|complete|completed|confirmed|show|shows|returned|now has|now is|now uses",
@@ -44,7 +49,7 @@ func sentences(text string, n int) []string {
 		if fence || line == "" || line[0] == '|' || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "<") {
 			continue
 		}
-		line = strings.TrimSpace(strings.TrimLeft(line, "#>*-+ \t"))
+		line = strings.TrimSpace(strings.TrimLeft(withoutStress(line), "#>*-+ \t"))
 		if len(line) > 4000 {
 			line = head(line, 4000)
 		}
@@ -58,6 +63,76 @@ func sentences(text string, n int) []string {
 		}
 	}
 	return out
+}
+
+// withoutStress takes the marks of bold text out of a line: a sentence may begin
+// or end between them.
+func withoutStress(line string) string {
+	if !strings.Contains(line, "**") {
+		return line
+	}
+	parts := strings.Split(line, "`")
+	for i := 0; i < len(parts); i += 2 { // not in code
+		parts[i] = strings.ReplaceAll(parts[i], "**", "")
+	}
+	return strings.Join(parts, "`")
+}
+
+// request returns what a user's text asks, without what a tool of theirs put
+// before it: blocks of context, and sections that only list names.
+func request(text string) string {
+	text = strings.TrimSpace(text)
+	for range 8 {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<"), ">")
+		if !ok || !strings.HasPrefix(text, "<") || strings.ContainsAny(name, "\n/") || !surroundings.in(strings.ReplaceAll(name, "_", " ")) {
+			break
+		}
+		name, _, _ = strings.Cut(name, " ")
+		_, after, closed := strings.Cut(rest, "</"+name+">")
+		if after = strings.TrimSpace(after); !closed || after == "" {
+			break
+		}
+		text = after
+	}
+	if !strings.HasPrefix(text, "#") {
+		return text
+	}
+	at := 0
+	for at < len(text) {
+		_, body, _ := strings.Cut(text[at:], "\n")
+		end := len(body)
+		if i := strings.Index("\n"+body, "\n#"); i >= 0 {
+			end = i
+		}
+		if !onlyNames(body[:end]) {
+			if body = strings.TrimSpace(body[:end]); at > 0 && body != "" {
+				return body
+			}
+			return text
+		}
+		if end == len(body) {
+			return text
+		}
+		at = len(text) - len(body) + end
+	}
+	return text
+}
+
+// surroundings finds the names of blocks that are not from the user.
+var surroundings = newLexicon("context|environment|system|reminder|ide|editor|attached|attachments|rules|memory")
+
+// onlyNames reports whether a section is empty or only lists names of things.
+func onlyNames(body string) bool {
+	for line := range strings.Lines(body) {
+		item, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		if !ok && item != "" {
+			return false
+		}
+		if a, _ := nextLiteral(item, 0); item != "" && (a < 0 || strings.Count(item, " ") > 5) {
+			return false
+		}
+	}
+	return true
 }
 
 func hasLetters(s string) bool {
@@ -75,6 +150,7 @@ func hasLetters(s string) bool {
 // leading returns the first sentences of a text, up to about n bytes.
 func leading(text string, n int) string {
 	out := ""
+	text = request(text)
 	if i := strings.Index(text, "\n#"); i > 40 {
 		text = text[:i] // up to the next heading
 	}
@@ -196,7 +272,7 @@ func (v *vocabulary) score(s string, set map[string]bool) float64 {
 	if results.in(s) {
 		z += 0.8
 	}
-	if decides.in(s) {
+	if decides.in(s) || explains.in(s) {
 		z += 0.5
 	}
 	if n := utf8.RuneCountInString(s); n < 12 || n > 400 {

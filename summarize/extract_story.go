@@ -3,7 +3,6 @@ package summarize
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -117,7 +116,7 @@ func readStory(ctx context.Context, items []Item) (*story, error) {
 				}
 				delete(calls, p.CallID)
 				title := callTitle(c.Name, c.Arguments)
-				line, bad := failure(p)
+				line, bad := failure(p, title)
 				at, known := open[title]
 				switch {
 				case bad && !known:
@@ -248,24 +247,57 @@ func (s *story) goal() []string {
 	return out
 }
 
-// state is what the agent said last.
+// stateLines is how many sentences the state has, at most.
+const stateLines = 4
+
+// state is what the agent said last, and did after it. Texts that say little have
+// those before them beside them.
 func (s *story) state() []string {
-	for i := len(s.turns) - 1; i >= 0; i-- {
+	var out []string
+	last := ""
+	for i := len(s.turns) - 1; i >= 0 && len(out) == 0; i-- {
 		t := s.turns[i]
-		if len(t.says) == 0 && t.last != "" {
-			return []string{bullet(t.last)}
+		if len(t.says) == 0 && last == "" {
+			last = t.last
 		}
-		if len(t.says) == 0 {
-			continue
+		for j := len(t.says) - 1; j >= 0 && len(out) < 2; j-- {
+			var told []string
+			for _, x := range s.words.best(t.says[j], stateLines-len(out)) {
+				if tells(x) || j == 0 {
+					told = append(told, bullet(x))
+				}
+			}
+			out = append(told, out...)
 		}
-		all := s.words.best(t.says[len(t.says)-1], 4)
-		for j := range all {
-			all[j] = bullet(all[j])
-		}
-		return all
 	}
-	return nil
+	if last != "" {
+		out = append(out, bullet("`"+strings.ReplaceAll(last, "`", "'")+"`"))
+	}
+	return out
 }
+
+// tells reports whether a sentence says something by itself: "Let me look:" and
+// "Perfect!" do not.
+func tells(x string) bool {
+	if strings.HasSuffix(x, ":") || strings.HasSuffix(x, "：") {
+		return false
+	}
+	a, _ := nextLiteral(x, 0)
+	return a >= 0 || weight(x) >= 24
+}
+
+// weight is the length of a text in letters of an alphabet.
+func weight(s string) (n int) {
+	for _, r := range s {
+		if n++; r >= 0x2E80 {
+			n += 2
+		}
+	}
+	return n
+}
+
+// nextLines is how many intentions of the agent are told: the newest.
+const nextLines = 3
 
 // next is what is left: open items of the plan, else what the agent said it
 // would do, else what was asked and not answered.
@@ -277,10 +309,17 @@ func (s *story) next() []string {
 			out = append(out, bullet(leading(t.ask, 200)))
 		}
 		if len(t.says) > 0 {
+			var plans []string
 			for _, x := range sentences(t.says[len(t.says)-1], 60) {
 				if intends.in(x) {
-					out = append(out, bullet(x))
+					plans = append(plans, x)
 				}
+			}
+			if all := slices.DeleteFunc(slices.Clone(plans), func(x string) bool { return !tells(x) }); len(all) > 0 {
+				plans = all
+			}
+			for _, x := range plans[max(len(plans)-nextLines, 0):] {
+				out = append(out, bullet(x))
 			}
 		}
 	}
@@ -321,6 +360,19 @@ func (s *story) troubles() []chosenLine {
 	return out
 }
 
+// decided reports whether a sentence chooses something or gives a reason that can
+// be used again; what the agent is going to look at is neither.
+func decided(x string) bool {
+	if !tells(x) {
+		return false
+	}
+	if decides.in(x) {
+		return true
+	}
+	a, _ := nextLiteral(x, 0)
+	return explains.in(x) && !intends.in(x) && (a >= 0 || weight(x) >= 60)
+}
+
 // decisions are sentences in which something was chosen or ruled out, the newest
 // first.
 func (s *story) decisions() []chosenLine {
@@ -333,7 +385,7 @@ func (s *story) decisions() []chosenLine {
 		for j := len(t.says) - 1; j >= 0 && texts < read; j-- {
 			texts++
 			for _, x := range sentences(t.says[j], 80) {
-				if k := template(x); decides.in(x) && !seen[k] {
+				if k := template(x); decided(x) && !seen[k] {
 					seen[k] = true
 					out = append(out, chosenLine{bullet(x), i})
 				}
@@ -356,8 +408,8 @@ func shortPath(p string) string {
 	return p[at+1:]
 }
 
-// done tells the turns, the newest first: what was asked, what came of it, with
-// which tools and files.
+// done tells the turns, the newest first: what was asked, what came of it, which
+// files were touched.
 func (s *story) done(most, bytes int) []chosenLine {
 	var out []chosenLine
 	size := 0
@@ -385,26 +437,19 @@ func (s *story) done(most, bytes int) []chosenLine {
 				text += " → " + clipSentence(came[0], 170)
 			}
 		}
-		var with []string
-		for _, name := range t.tools[:min(len(t.tools), 5)] {
-			if n := t.calls[name]; n > 1 {
-				name += fmt.Sprintf(" ×%d", n)
-			}
-			with = append(with, name)
-		}
-		if len(t.files) > 0 {
+		switch {
+		case len(t.files) > 0:
 			names := make([]string, len(t.files))
 			for i, f := range t.files {
 				names[i] = shortPath(f)
 			}
-			with = append(with, strings.Join(names, " "))
-		}
-		if len(with) > 0 {
-			text += " (" + strings.Join(with, ", ") + ")"
+			text += " (" + strings.Join(names, ", ") + ")"
+		case len(t.says) == 0 && t.last != "" && i < len(s.turns)-1:
+			text += " → `" + strings.ReplaceAll(clipSentence(t.last, 80), "`", "'") + "`"
 		}
 		size += len(text)
 		if text != "-" {
-			out = append(out, chosenLine{text, i})
+			out = append(out, chosenLine{text, i * (saysKept + 1)})
 		}
 		// a long turn is told in more than one line
 		if len(t.tools) > 0 {
@@ -412,7 +457,7 @@ func (s *story) done(most, bytes int) []chosenLine {
 				if b := s.words.best(t.says[j], 1); len(b) > 0 && !strings.HasSuffix(b[0], ":") && !strings.HasSuffix(b[0], "：") && !intends.in(b[0]) && len(b[0]) > 30 {
 					if k := template(b[0]); !seen[k] {
 						seen[k] = true
-						out = append(out, chosenLine{"  - " + clipSentence(b[0], 170), i})
+						out = append(out, chosenLine{"  - " + clipSentence(b[0], 170), i*(saysKept+1) + j + 1})
 					}
 				}
 			}

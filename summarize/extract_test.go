@@ -71,7 +71,7 @@ func TestExtractiveTellsTheStory(t *testing.T) {
 	require.Contains(t, section("Goal"), "must accept trailing commas")
 	require.Contains(t, section("Goal"), "docs/grammar.md")
 	require.Contains(t, section("Done"), "all 12 tests pass")
-	require.Contains(t, section("Done"), "edit_file ×2")
+	require.Contains(t, section("Done"), "(parse/list.go)")
 	require.Contains(t, section("Failures"), "`go test ./parse`: --- FAIL: TestList → The test fails because the closing bracket is read twice. ✓")
 	require.Contains(t, section("Decisions"), "The cause is in parseList")
 	require.Contains(t, section("Next"), "add a section on lists")
@@ -207,4 +207,39 @@ func TestHundredThousandMessages(t *testing.T) {
 	Compose(Composition{Narrative: text, Ledger: l, Budget: 20000, Count: tokencount.EstimateText})
 	t.Logf("%d MB: extractive %v, ledger %v, redaction %v, guard %v, compose %v", bytes>>20, told, extracted, redacted, guarded, time.Since(start))
 	require.Less(t, told, 15*time.Second, "the aim is 5 s on an idle machine")
+}
+
+func TestRequestBehindContext(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"plain":           {"Fix the parser.", "Fix the parser."},
+		"an IDE":          {"# Context from my IDE setup:\n\n## Active file: src/a.go\n\n## Open tabs:\n- a.go: src/a.go\n- b.go: src/b.go\n\n## My request:\nFix the parser.\nThen test.", "Fix the parser.\nThen test."},
+		"a block":         {"<environment_context>\n  <cwd>/x</cwd>\n</environment_context>\nFix the parser.", "Fix the parser."},
+		"only a block":    {"<environment_context>\n  <cwd>/x</cwd>\n</environment_context>", "<environment_context>\n  <cwd>/x</cwd>\n</environment_context>"},
+		"a task in tags":  {"<task>\nFix it.\n</task>\n<limits>none</limits>", "<task>\nFix it.\n</task>\n<limits>none</limits>"},
+		"a list of tasks": {"# Please\n- fix the parser\n- write the docs\n\n# Notes\nBe quick.", "# Please\n- fix the parser\n- write the docs\n\n# Notes\nBe quick."},
+		"a title":         {"# Fix the parser\nIt fails on commas.", "# Fix the parser\nIt fails on commas."},
+		"names alone":     {"# Files\n- src/a.go\n- src/b.go", "# Files\n- src/a.go\n- src/b.go"},
+	} {
+		require.Equal(t, c.want, request(c.text), name)
+	}
+	require.Equal(t, "Both were seen in testing, and `**kw` too.", sentences("**Both were seen in testing**, and `**kw` too.", 1)[0])
+}
+
+// TestStateSaysSomething: a last word that says nothing has the one before it
+// beside it, and a call that nobody spoke after is named.
+func TestStateSaysSomething(t *testing.T) {
+	section := func(text, name string) string {
+		_, rest, _ := strings.Cut(text, "## "+name+"\n")
+		body, _, _ := strings.Cut(rest, "\n## ")
+		return body
+	}
+	call := session.ToolCall{ID: "1", Name: "bash", Arguments: `{"command":"go vet ./parse"}`}
+	req := &Request{Count: tokencount.EstimateText, MaxTokens: 400, Items: spanOf(
+		session.UserText("Fix the parser."),
+		session.AssistantText("The closing bracket is read twice in parseList."), session.AssistantText("Great! Let me look:"),
+		session.UserText("And now check it with the other tool."), session.AssistantText("", call), session.ToolText("1", "ok"))}
+	text := extractive1(t, req)
+	require.Equal(t, "- The closing bracket is read twice in parseList.\n- `go vet ./parse`", section(text, "State"))
+	require.NotContains(t, text, "×")
+	require.NotContains(t, section(text, "Decisions"), "Let me look")
 }

@@ -24,8 +24,8 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		}
 		o.MaxBytes = min(max(3*tokens, minLedgerBytes), maxLedgerBytes)
 	}
-	x := extraction{opts: o, calls: map[string]call{}, carried: map[string]Carried{}, files: map[string]int{}, failed: map[string][]int{},
-		ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}
+	x := extraction{opts: o, calls: map[string]*call{}, carried: map[string]Carried{}, files: map[string]int{}, failed: map[string][]int{},
+		well: map[string]bool{}, ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}
 	// Plain lines, and what messages say of files and failures, are read beside the
 	// facts: none looks at what the others find.
 	var plain []Fact
@@ -38,6 +38,10 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 			}
 			x.message(it)
 		}
+		for _, c := range x.order { // nobody knows how these ended
+			x.touched(c)
+		}
+		x.ledger.Failures = settled(x.ledger.Failures, nil)
 		plain = collectPlain(req.Items)
 	})
 	base := 0
@@ -55,18 +59,37 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 	if x.ledger.Plan == nil && (req.Prior == nil || req.Prior.Plan == nil || req.Prior.Plan.Tool == "") {
 		x.ledger.Plan = x.listed
 	}
-	return merge(req.Prior, x.ledger, o.MaxBytes)
+	prior := req.Prior
+	if prior != nil && len(prior.Failures) > 0 && len(x.well) > 0 {
+		p := *prior
+		p.Failures = settled(slices.Clone(prior.Failures), x.well)
+		prior = &p
+	}
+	return merge(prior, x.ledger, o.MaxBytes)
 }
 
+// settled marks the failures of calls that went well later as solved. Those that
+// were only stopped are taken out.
+func settled(list []FailedCall, well map[string]bool) []FailedCall {
+	for i := range list {
+		list[i].Solved = list[i].Solved || well[list[i].What]
+	}
+	return slices.DeleteFunc(list, func(f FailedCall) bool { return f.Solved && interrupted.MatchString(f.Error) })
+}
+
+// call is a call whose result has not come yet.
 type call struct {
 	title string
-	seq   session.Seq
+	files []File
+	shell bool // what it did to files it may have done before it failed
 }
 
 type extraction struct {
 	opts   LedgerOptions
 	ledger *Ledger
-	calls  map[string]call // by id, the newest
+	calls  map[string]*call // by id, the newest
+	order  []*call          // the open ones among them, and others
+	well   map[string]bool  // titles of calls that went well
 	// carried are the newest calls of the tools to carry, files and failed the
 	// places of paths and titles in the ledger.
 	carried map[string]Carried
@@ -143,7 +166,8 @@ func tail(s string, n int) string {
 
 func (x *extraction) call(seq session.Seq, c session.ToolCall) {
 	title := callTitle(c.Name, c.Arguments)
-	x.calls[c.ID] = call{title, seq}
+	k := &call{title: title}
+	x.calls[c.ID] = k
 	if p := planOf(c.Arguments); p != nil {
 		p.Seq, p.Tool = seq, c.Name
 		x.ledger.Plan = p
@@ -152,14 +176,25 @@ func (x *extraction) call(seq session.Seq, c session.ToolCall) {
 		x.carried[c.Name] = Carried{seq, c.Name, c.Arguments}
 	}
 	fileCalls(c, x.opts.CarryPaths, func(path, did string) {
-		f := File{Seq: seq, Path: path, Did: did, Times: 1, Carry: x.opts.CarryPaths}
-		if i, ok := x.files[path]; ok {
-			x.ledger.Files[i] = joinFiles(x.ledger.Files[i], f)
-			return
-		}
-		x.files[path] = len(x.ledger.Files)
-		x.ledger.Files = append(x.ledger.Files, f)
+		k.files = append(k.files, File{Seq: seq, Path: path, Did: did, Times: 1, Carry: x.opts.CarryPaths})
 	})
+	k.shell = didOf(c.Name) == ""
+	if len(k.files) > 0 {
+		x.order = append(x.order, k)
+	}
+}
+
+// touched takes down what a call did to files, once.
+func (x *extraction) touched(c *call) {
+	for _, f := range c.files {
+		if i, ok := x.files[f.Path]; ok {
+			x.ledger.Files[i] = joinFiles(x.ledger.Files[i], f)
+			continue
+		}
+		x.files[f.Path] = len(x.ledger.Files)
+		x.ledger.Files = append(x.ledger.Files, f)
+	}
+	c.files = nil
 }
 
 func (x *extraction) result(seq session.Seq, r session.ToolResult) {
@@ -167,8 +202,20 @@ func (x *extraction) result(seq session.Seq, r session.ToolResult) {
 	if !ok {
 		return
 	}
-	line, bad := failure(r)
+	line, bad := failure(r, c.title)
+	switch {
+	case !bad:
+		if len(c.files) == 1 && c.files[0].Did == "changed" && saysCreated(r) {
+			c.files[0].Did = "created"
+		}
+		x.touched(c)
+	case c.shell || x.opts.CarryPaths:
+		x.touched(c)
+	default:
+		c.files = nil // an edit that failed changed nothing
+	}
 	if !bad {
+		x.well[c.title] = true
 		for _, i := range x.failed[c.title] {
 			x.ledger.Failures[i].Solved = true
 		}

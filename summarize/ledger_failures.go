@@ -24,9 +24,12 @@ func callTitle(name, args string) string {
 	list := ""
 	if looksJSON(args) {
 		jsonStrings(args, func(key, value string) bool {
-			if _, ok := main[key]; !ok {
-				main[key] = value
-			} else if key == "command" || key == "cmd" { // an argument vector
+			switch first, ok := main[key]; {
+			case !ok || isShell(first) && list == "": // "bash", "-lc", and what it runs
+				if !ok || value != "-c" && value != "-lc" {
+					main[key] = value
+				}
+			case key == "command" || key == "cmd": // an argument vector
 				list += " " + value
 			}
 			return len(main) < 12
@@ -45,6 +48,15 @@ func callTitle(name, args string) string {
 	return clipTitle(name + " " + squash(head(args, 200)))
 }
 
+// isShell reports whether a word starts a shell.
+func isShell(s string) bool {
+	switch s[strings.LastIndexByte(s, '/')+1:] {
+	case "bash", "sh", "zsh", "powershell", "pwsh":
+		return true
+	}
+	return false
+}
+
 func clipTitle(s string) string {
 	if len(s) <= 160 {
 		return s
@@ -52,9 +64,9 @@ func clipTitle(s string) string {
 	return head(s, 150) + " …"
 }
 
-// failure returns the line that says why a result is a failure; false when it is
-// none.
-func failure(r session.ToolResult) (string, bool) {
+// failure returns the line that says why the result of a command is a failure;
+// false when it is none.
+func failure(r session.ToolResult, command string) (string, bool) {
 	text := session.TextOf(r.Parts)
 	const part = 3000
 	start, end := head(text, part), ""
@@ -62,13 +74,13 @@ func failure(r session.ToolResult) (string, bool) {
 		end = tail(text[len(start):], part)
 	}
 	bad := r.IsError
-	known := false
+	known, status := false, ""
 	for _, s := range []string{head(start, 300), tail(start, 300), tail(end, 300)} {
 		if !strings.Contains(s, "xit") && !strings.Contains(s, "ode") && !strings.Contains(s, "XIT") {
 			continue
 		}
 		if m := exitStatus.FindStringSubmatch(s); m != nil {
-			known = true
+			known, status = true, m[1]
 			bad = bad || m[1] != "0"
 			break
 		}
@@ -78,6 +90,12 @@ func failure(r session.ToolResult) (string, bool) {
 	}
 	if !bad && len(text) > part { // a long output that only mentions one
 		return "", false
+	}
+	if s := outputOf(text); s != "" { // a record of a run: its lines are inside
+		start, end = head(s, part), ""
+		if len(s) > part {
+			end = tail(s[len(start):], part)
+		}
 	}
 	line := worstLine(start)
 	if end != "" {
@@ -93,11 +111,57 @@ func failure(r session.ToolResult) (string, bool) {
 			}
 		}
 	}
-	if line == "" {
+	switch {
+	case line != "":
+	case status == "1" && finds(command):
+		return "", false
+	case status != "":
+		line = "exit status " + status // it printed nothing
+	default:
 		line = squash(head(start, 200))
 	}
 	return head(squash(line), 300), line != ""
 }
+
+// outputOf returns what a program printed out of a record of its run; empty when
+// the text is none.
+func outputOf(text string) string {
+	if !looksJSON(text) {
+		return ""
+	}
+	out := ""
+	jsonStrings(text, func(key, value string) bool {
+		switch key {
+		case "output", "stderr", "stdout", "error", "message":
+			if strings.TrimSpace(value) != "" {
+				out = joinLines(out, value)
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// finds reports whether a command ends in a program that says with status 1 that
+// it found nothing, which is an answer.
+func finds(command string) bool {
+	parts := splitCommands(command)
+	words := strings.Fields(parts[len(parts)-1])
+	if len(words) > 1 && words[0] == "git" {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return false
+	}
+	switch words[0] {
+	case "grep", "egrep", "fgrep", "rg", "ag", "ack", "diff", "cmp", "test", "[", "which", "pgrep":
+		return true
+	}
+	return false
+}
+
+// interrupted finds results that only say that a call was stopped.
+var interrupted = regexp.MustCompile(`(?i)interrupt|cancel|abort|stopped by|user (?:rejected|declined|doesn't want)|doesn't want to (?:proceed|take this action)`)
 
 // isTag reports whether a line is nothing but a tag.
 func isTag(l string) bool {

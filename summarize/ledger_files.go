@@ -1,6 +1,7 @@
 package summarize
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -36,7 +37,7 @@ func didOf(tool string) string {
 // pathKeys are the arguments that name a file.
 var pathKeys = map[string]bool{
 	"file_path": true, "filepath": true, "filePath": true, "path": true, "file": true, "filename": true, "target_file": true,
-	"absolute_path": true, "relative_path": true, "notebook_path": true, "relative_workspace_path": true, "old_path": true, "new_path": true,
+	"absolute_path": true, "relative_path": true, "notebook_path": true, "relative_workspace_path": true, "paths": true, "targetFile": true, "notebookPath": true, "old_path": true, "new_path": true,
 }
 
 // fileCalls calls f for every file that a call names.
@@ -70,7 +71,7 @@ func fileCalls(c session.ToolCall, carry bool, f func(path, did string)) {
 			case "view", "create", "str_replace", "insert", "undo_edit":
 				sub = value
 			default:
-				if strings.Contains(value, "*** Begin Patch") || strings.HasPrefix(value, "diff --git") || strings.HasPrefix(value, "--- ") {
+				if isPatch(value) {
 					patchFiles(value, f)
 				} else if strings.IndexByte(value, ' ') > 0 {
 					shellFiles(value, f)
@@ -81,8 +82,21 @@ func fileCalls(c session.ToolCall, carry bool, f func(path, did string)) {
 	})
 }
 
+// isPatch reports whether a text is a patch, or a command that feeds one to a
+// program.
+func isPatch(s string) bool {
+	return strings.Contains(s, "*** Begin Patch") || strings.HasPrefix(s, "diff --git") || strings.HasPrefix(s, "--- ") ||
+		strings.Contains(s, "\n+++ ") && strings.Contains(s, "\n--- ") && (strings.Contains(s, "patch") || strings.Contains(s, "git apply"))
+}
+
 func isPath(s string) bool {
 	return s != "" && len(s) < 400 && !strings.ContainsAny(s, "\n\t<>|*?\"") && !strings.Contains(s, "://")
+}
+
+// saysCreated reports whether a result says that its call made a new file.
+func saysCreated(r session.ToolResult) bool {
+	s := strings.ToLower(head(session.TextOf(r.Parts), 120))
+	return strings.Contains(s, "created") || strings.Contains(s, "new file")
 }
 
 // patchFiles reads the files of a patch: the format of apply_patch, or a
@@ -144,7 +158,7 @@ func shellFiles(cmd string, f func(path, did string)) {
 		cmd = cmd[:i] + " " + afterWord(line)
 	}
 	for _, part := range splitCommands(cmd) {
-		words := strings.Fields(part)
+		words := shellWords(part)
 		for len(words) > 0 && (strings.Contains(words[0], "=") || words[0] == "sudo" || words[0] == "env" || words[0] == "time") {
 			words = words[1:]
 		}
@@ -152,8 +166,11 @@ func shellFiles(cmd string, f func(path, did string)) {
 			continue
 		}
 		for i, w := range words {
-			if (w == ">" || w == ">>" || w == "1>") && i+1 < len(words) {
+			w = strings.TrimPrefix(w, "1")
+			if (w == ">" || w == ">>") && i+1 < len(words) {
 				shellFile(words[i+1], "changed", f)
+			} else if to := strings.TrimLeft(w, ">"); len(w) > len(to) && to != "" && to[0] != '&' && to[0] != '(' {
+				shellFile(to, "changed", f)
 			}
 		}
 		args, flags := shellArgs(words[1:])
@@ -163,9 +180,21 @@ func shellFiles(cmd string, f func(path, did string)) {
 				shellFile(a, "deleted", f)
 			}
 		case "git":
-			if len(args) > 1 && args[0] == "rm" {
+			switch {
+			case len(args) > 1 && args[0] == "rm":
 				for _, a := range args[1:] {
 					shellFile(a, "deleted", f)
+				}
+			case len(args) == 3 && args[0] == "mv":
+				shellFile(args[1], "deleted", f)
+				shellFile(args[2], "created", f)
+			case len(args) > 1 && (args[0] == "restore" || args[0] == "checkout" && slices.Contains(words, "--")):
+				shellFile(args[len(args)-1], "changed", f)
+			}
+		case "curl", "wget":
+			for i, w := range words[:len(words)-1] {
+				if w == "-o" || w == "-O" && words[0] == "wget" || w == "--output" || w == "--output-document" {
+					shellFile(words[i+1], "created", f)
 				}
 			}
 		case "touch":
@@ -234,8 +263,43 @@ func splitCommands(cmd string) []string {
 	return append(out, cmd[start:])
 }
 
+// shellWords splits a command at blanks outside of quotes.
+func shellWords(s string) []string {
+	var out []string
+	quote, start := byte(0), -1
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if quote == 0 && (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+			if start >= 0 {
+				out = append(out, s[start:i])
+			}
+			start = -1
+			continue
+		}
+		if start < 0 {
+			start = i
+		}
+		switch {
+		case quote != 0:
+			if c == '\\' && quote == '"' {
+				i++
+			} else if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '\\':
+			i++
+		}
+	}
+	if start >= 0 {
+		out = append(out, s[start:])
+	}
+	return out
+}
+
 func shellArgs(words []string) (args []string, flags string) {
-	for i, w := range words {
+	for _, w := range words {
 		switch {
 		case w == ">" || w == ">>" || strings.HasPrefix(w, "2>") || w == "1>" || w == "<":
 			return args, flags
@@ -243,7 +307,6 @@ func shellArgs(words []string) (args []string, flags string) {
 			flags += strings.TrimLeft(w, "-")
 		case strings.HasPrefix(w, ">"):
 		default:
-			_ = i
 			args = append(args, w)
 		}
 	}
@@ -252,7 +315,7 @@ func shellArgs(words []string) (args []string, flags string) {
 
 func shellFile(w, did string, f func(path, did string)) {
 	w = strings.Trim(w, `'"`)
-	if w == "" || w[0] == '-' || w[0] == '$' || strings.ContainsAny(w, "*?{}()$`&=,;<>\\") || strings.Trim(w, "0123456789") == "" || strings.HasPrefix(w, "/dev/") {
+	if w == "" || w[0] == '-' || w[0] == '$' || strings.ContainsAny(w, "*?{}()$`&=,;<>\\") || strings.Trim(w, "0123456789") == "" || strings.HasPrefix(w, "/dev/") || strings.HasSuffix(w, ":") {
 		return
 	}
 	if isPath(w) && (strings.ContainsAny(w, "./_") || did != "read") {

@@ -3,6 +3,7 @@ package summarize
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,13 @@ func TestFilesOfAgents(t *testing.T) {
 		"shell sed -i":        {"bash", `{"command":"sed -i 's/a/b/' conf.ini"}`, "changed conf.ini"},
 		"shell sed -n":        {"bash", `{"command":"sed -n '1,5p' conf.ini | head"}`, "read conf.ini"},
 		"shell cat":           {"shell", `{"cmd":"cat a.go b.go 2>/dev/null"}`, "read a.go, read b.go"},
+		"read_many_files":     {"read_many_files", `{"paths":["a.md","b.md"]}`, "read a.md, read b.md"},
+		"Codex shell":         {"shell", `{"command":["bash","-lc","apply_patch <<'PATCH'\n*** Begin Patch\n*** Update File: u.go\n*** End Patch\nPATCH"]}`, "changed u.go"},
+		"git apply":           {"bash", `{"command":"git apply <<'EOF'\n--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\nEOF"}`, "changed x.go"},
+		"git mv":              {"bash", `{"command":"git mv a.txt b.txt && git checkout -- c.txt"}`, "deleted a.txt, created b.txt, changed c.txt"},
+		"download":            {"bash", `{"command":"curl -sSL -o v.tar.gz https://example.org/v"}`, "created v.tar.gz"},
+		"redirect, no blank":  {"bash", `{"command":"make >build.log 2>&1; echo x >>notes.md"}`, "changed build.log, changed notes.md"},
+		"code is no redirect": {"bash", `{"command":"python -c \"\nif n > 0:\n  print(n)\n\""}`, ""},
 		"grep names no file":  {"Grep", `{"pattern":"x","path":"/a"}`, ""},
 		"no path":             {"Read", `{"file_path":"many words\nhere"}`, ""},
 		"a URL is no file":    {"read_page", `{"path":"https://example.org/a"}`, ""},
@@ -112,7 +120,9 @@ func TestFailures(t *testing.T) {
 		"exit code":         {"Exit code: 2\nmake: *** [test] Error 2", "make: *** [test] Error 2"},
 		"trace":             {"Traceback (most recent call last):\n  File \"a.py\", line 3\n    x\nKeyError: 'id'\n", "KeyError: 'id'"},
 		"returncode tag":    {"<returncode>1</returncode>\n<output>\ncannot open a.txt\n</output>", "cannot open a.txt"},
-		"JSON exit code":    {`{"output":"no such file: b","metadata":{"exit_code":1}}`, `{"output":"no such file: b","metadata":{"exit_code":1}}`},
+		"JSON exit code":    {`{"output":"no such file: b","metadata":{"exit_code":1}}`, "no such file: b"},
+		"JSON with lines":   {`{"output":"build 1\nundefined: parseRow\nbuild 2\n","metadata":{"exit_code":2}}`, "undefined: parseRow"},
+		"nothing printed":   {"<returncode>3</returncode>\n<output>\n</output>", "exit status 3"},
 		"not found":         {"bash: foo: command not found", "bash: foo: command not found"},
 		"success":           {"ok 12 tests, 0 failed", ""},
 		"success with code": {"exit code 0\nerror: none really", ""},
@@ -139,6 +149,71 @@ func TestFailures(t *testing.T) {
 	m.Parts[0] = r
 	l = Extract(&Request{Items: spanOf(session.AssistantText("", session.ToolCall{ID: "0", Name: "fetch", Arguments: `{"url":"https://example.org"}`}), m)}, nil)
 	require.Equal(t, []FailedCall{{Seq: 1, What: "fetch https://example.org", Error: "whatever"}}, l.Failures)
+}
+
+// ranCommand is a call of a shell with its result.
+func ranCommand(id, command, result string) []session.Message {
+	args, err := json.Marshal(map[string]string{"command": command})
+	if err != nil {
+		panic(err)
+	}
+	return []session.Message{session.AssistantText("", session.ToolCall{ID: id, Name: "bash", Arguments: string(args)}), session.ToolText(id, result)}
+}
+
+func TestWhatIsNoFailureAnyMore(t *testing.T) {
+	extract := func(prior *Ledger, list ...[]session.Message) *Ledger {
+		return Extract(&Request{Prior: prior, Items: spanOf(slices.Concat(list...)...)}, nil)
+	}
+	stopped := ranCommand("1", "make all", "[Request interrupted by user for tool use]\nexit code 130")
+	broken := ranCommand("2", "make test", "exit code 2\nundefined: parseRow")
+	well := slices.Concat(ranCommand("3", "make all", "exit code 0\nok"), ranCommand("4", "make test", "exit code 0\nok"))
+
+	l := extract(nil, stopped, broken)
+	require.Len(t, l.Failures, 2)
+	require.False(t, l.Failures[0].Solved)
+	solved := []FailedCall{{Seq: 3, What: "make test", Error: "undefined: parseRow", Solved: true}}
+	require.Equal(t, solved, extract(nil, stopped, broken, well).Failures, "what was only stopped is no failure once it went well")
+	require.Equal(t, solved, extract(l, well).Failures, "and across compactions")
+	require.False(t, l.Failures[1].Solved, "the older ledger is not changed")
+
+	require.Empty(t, extract(nil, ranCommand("5", `cd /x && grep -n "error" a.go | grep -v b`, "<returncode>1</returncode>\n<output>\n</output>")).Failures, "nothing found is an answer")
+	require.Len(t, extract(nil, ranCommand("5", "cd /x && grep -n error a.go", "<returncode>2</returncode>\n<output>\ngrep: a.go: No such file or directory\n</output>")).Failures, 1)
+}
+
+func TestCallTitles(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"command":["bash","-lc","rg -n parse src"],"workdir":"/x"}`: "rg -n parse src",
+		`{"command":["git","status","-s"]}`:                           "git status -s",
+		`{"cmd":"make   test"}`:                                       "make test",
+		`{"command":"bash run.sh"}`:                                   "bash run.sh",
+		`{"file_path":"/a/b.go"}`:                                     "shell /a/b.go",
+	} {
+		require.Equal(t, want, callTitle("shell", args))
+	}
+}
+
+// TestFilesOfFailedCalls: an edit that failed changed nothing; a command may have
+// done a part of its work.
+func TestFilesOfFailedCalls(t *testing.T) {
+	call := func(id, name, args, result string, bad bool) []session.Message {
+		m := session.ToolText(id, result)
+		r := m.Parts[0].(session.ToolResult)
+		r.IsError = bad
+		m.Parts[0] = r
+		return []session.Message{session.AssistantText("", session.ToolCall{ID: id, Name: name, Arguments: args}), m}
+	}
+	l := Extract(&Request{Items: spanOf(slices.Concat(
+		call("1", "Edit", `{"file_path":"/a/missed.go"}`, "String to replace not found", true),
+		call("2", "Edit", `{"file_path":"/a/hit.go"}`, "The file /a/hit.go has been updated.", false),
+		call("3", "Write", `{"file_path":"/a/new.go"}`, "File created successfully at: /a/new.go", false),
+		call("4", "bash", `{"command":"rm old.txt && make"}`, "exit code 2\nmake: *** no rule", true),
+		[]session.Message{session.AssistantText("", session.ToolCall{ID: "5", Name: "Edit", Arguments: `{"file_path":"/a/open.go"}`})},
+	)...)}, nil)
+	var got []string
+	for _, f := range l.Files {
+		got = append(got, f.Did+" "+f.Path)
+	}
+	require.Equal(t, []string{"changed /a/hit.go", "created /a/new.go", "deleted old.txt", "changed /a/open.go"}, got)
 }
 
 func TestOrdersInToolOutputAreNoFacts(t *testing.T) {
