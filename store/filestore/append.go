@@ -194,6 +194,15 @@ func (s *Store) release() {
 // catchUp brings the end up to the file's, and cuts off a torn write: since
 // this store has the lock, nobody is still writing it.
 func (s *Store) catchUp() error {
+	if f, ok := s.f.(interface{ Removed() (bool, error) }); ok {
+		removed, err := f.Removed()
+		if err != nil {
+			return err
+		}
+		if removed {
+			return fmt.Errorf("session file %s: %w", s.path, ErrRemoved)
+		}
+	}
 	size, err := s.f.Size()
 	if err != nil {
 		return err

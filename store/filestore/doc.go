@@ -24,6 +24,8 @@
 // another length of the log gets [session.ErrConflict]. A scan sees only what
 // its writer has synced (or, with SyncEvery, written). The file must be on a
 // file system whose locks work, and only this package may write to it.
+// Where the system can tell, an append to a file that was deleted or replaced
+// meanwhile is refused with [ErrRemoved].
 //
 // # Damage
 //

@@ -11,6 +11,11 @@ import (
 // for reading.
 var ErrReadOnly = errors.New("session file is open for reading only")
 
+// ErrRemoved is wrapped by the error of an append to a file that has been deleted,
+// or replaced by another one of its name, while the store was open: what would be
+// appended could not be found again. Nothing was stored.
+var ErrRemoved = errors.New("the file was deleted or replaced while it was open")
+
 // FormatError says that a file is not a session file. It was not touched.
 type FormatError struct{ Path string }
 

@@ -57,5 +57,14 @@ func (f osFile) Size() (int64, error) {
 	return st.Size(), nil
 }
 
+// Removed reports whether the file has no name any more, where the system can tell.
+func (f osFile) Removed() (bool, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	return nameless(st), nil
+}
+
 func (f osFile) TryLock(exclusive bool) (bool, error) { return tryLock(f.File, exclusive) }
 func (f osFile) Unlock() error                        { return unlock(f.File) }

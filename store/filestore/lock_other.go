@@ -14,3 +14,5 @@ func tryLock(f *os.File, _ bool) (bool, error) {
 func unlock(*os.File) error { return errors.ErrUnsupported }
 
 func syncDir(string) error { return nil }
+
+func nameless(os.FileInfo) bool { return false }

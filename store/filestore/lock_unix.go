@@ -39,3 +39,8 @@ func syncDir(dir string) error {
 	}
 	return nil
 }
+
+func nameless(st os.FileInfo) bool {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return ok && sys.Nlink == 0
+}

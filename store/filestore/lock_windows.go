@@ -46,3 +46,5 @@ func unlock(f *os.File) error {
 }
 
 func syncDir(string) error { return nil }
+
+func nameless(os.FileInfo) bool { return false }

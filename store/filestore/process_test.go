@@ -155,3 +155,35 @@ func TestProcessesAppend(t *testing.T) {
 	require.Len(t, acked, int(s.View().Next()))
 	sessiontest.Verify(t, s)
 }
+
+// What is appended to a file without a name would be gone with the process.
+func TestRemovedUnderAnOpenStore(t *testing.T) {
+	for name, remove := range map[string]func(path string) error{
+		"deleted": os.Remove,
+		"replaced": func(path string) error {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s.jsonl")
+			s := open(t, path)
+			_, err := s.Append(t.Context(), session.UserText("kept"))
+			require.NoError(t, err)
+			require.NoError(t, os.Rename(path, path+".moved"))
+			require.NoError(t, os.Rename(path+".moved", path))
+			_, err = s.Append(t.Context(), session.UserText("a file may be moved"))
+			require.NoError(t, err)
+			require.NoError(t, remove(path))
+			_, err = s.Append(t.Context(), session.UserText("lost"))
+			require.ErrorIs(t, err, filestore.ErrRemoved)
+			require.Equal(t, 2, s.View().Len())
+		})
+	}
+}
