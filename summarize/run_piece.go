@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -177,7 +178,10 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 	r.attempts++
 	attempt := r.attempts
 	r.mu.Unlock()
-	pending, err := m.Open(ctx, req)
+	pending, err := ask("Open", func() (Pending, error) { return m.Open(ctx, req) })
+	if err == nil && pending == nil {
+		err = &Failure{Class: Invalid, Detail: "the summarizer's Open returned neither a summary nor an error"}
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -186,7 +190,10 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 		return text{}, context.Cause(ctx)
 	}
 	r.open(m.Name(), attempt)
-	sum, err := pending.Collect(ctx)
+	sum, err := ask("Collect", func() (*Summary, error) { return pending.Collect(ctx) })
+	if err == nil && sum == nil {
+		err = &Failure{Class: Invalid, Detail: "the summarizer's Collect returned neither a summary nor an error"}
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -213,6 +220,22 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 	r.cacheLost = r.cacheLost || sum.CacheLost
 	r.mu.Unlock()
 	return text{text: clean, by: m.Name(), prompt: sum.Prompt, verdict: v}, nil
+}
+
+// ask calls a summarizer. Its panic is a failure, since it may come in a goroutine
+// where nobody else could recover it; the value may quote the conversation, so only
+// that of the runtime is told.
+func ask[T any](method string, call func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f := &Failure{Class: Invalid, Detail: fmt.Sprintf("the summarizer's %s panicked with a %T", method, p)}
+			if cause, ok := p.(runtime.Error); ok {
+				f.Err = cause
+			}
+			err = f
+		}
+	}()
+	return call()
 }
 
 // open tells once that a request has been accepted.

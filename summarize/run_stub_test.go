@@ -54,6 +54,11 @@ func (p pendingText) Cancel() {
 	}
 }
 
+type nothing struct{}
+
+func (nothing) Collect(context.Context) (*Summary, error) { return nil, nil }
+func (nothing) Cancel()                                   {}
+
 func says(s string) pendingText {
 	return pendingText{text: func(context.Context) (string, error) { return s, nil }}
 }
@@ -119,6 +124,29 @@ func TestASummarizerOfOnesOwn(t *testing.T) {
 		_, err := Run(ctx, s, short(), newClock().options(RunOptions{}))
 		require.Equal(t, error(errWhy), err)
 		require.Equal(t, int32(1), settled.Load())
+	})
+	t.Run("a panic is a failure, and its value stays out of it", func(t *testing.T) {
+		for want, open := range map[string]func(context.Context, *Request) (Pending, error){
+			"Open panicked with a string": func(context.Context, *Request) (Pending, error) { panic("hunter2") },
+			"Open returned neither":       func(context.Context, *Request) (Pending, error) { return nil, nil },
+			"Collect panicked with a *errors.errorString": func(context.Context, *Request) (Pending, error) {
+				return pendingText{text: func(context.Context) (string, error) { panic(errors.New("hunter2")) }}, nil
+			},
+			"Collect returned neither": func(context.Context, *Request) (Pending, error) { return nothing{}, nil },
+			"index out of range": func(context.Context, *Request) (Pending, error) {
+				return pendingText{text: func(context.Context) (string, error) { return strings.Fields("")[0], nil }}, nil
+			},
+		} {
+			_, err := Run(t.Context(), stub{open: open}, short(), newClock().options(RunOptions{}))
+			var f *Failure
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, Invalid, f.Class)
+			require.ErrorContains(t, err, want)
+			require.NotContains(t, err.Error(), "hunter2")
+			w, err := Run(t.Context(), stub{open: open}, short(), newClock().options(RunOptions{Fallback: NewExtractive(nil)}))
+			require.NoError(t, err)
+			require.True(t, w.Fallback)
+		}
 	})
 	t.Run("the request is not modified", func(t *testing.T) {
 		req := short()

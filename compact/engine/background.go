@@ -135,6 +135,9 @@ func (b *behind) drop(r *behindRun, cause error) {
 // WaitBackground implements [compact.Background]. A summary that is ready is
 // not committed by it.
 func (e *Engine) WaitBackground(ctx context.Context, agent compact.Agent) error {
+	if agent.Session == nil {
+		return errors.New("compaction: agent has no session")
+	}
 	b := e.behind(agent.Session)
 	b.mu.Lock()
 	r := b.run

@@ -154,3 +154,52 @@ func TestBreakerAcrossRestarts(t *testing.T) {
 		assert.Equal(t, compact.BelowThreshold, code)
 	})
 }
+
+// A clock that was set back does not keep automatic compaction off until it has
+// caught up; one that is a little behind another host's still waits.
+func TestBreakerAfterTheClockWasSetBack(t *testing.T) {
+	now := time.Now()
+	st := &stub{collect: func(context.Context, int, *summarize.Request) (string, error) {
+		return "", &summarize.Failure{Class: summarize.Auth, Detail: "no credit"}
+	}}
+	clock := func() time.Time { return now }
+	s, err := session.Open(t.Context(), session.NewMemoryStore(), &session.Options{Now: clock})
+	require.NoError(t, err)
+	defer s.Close()
+	e := newEngine(t, st, func(o *engine.Options) { o.Windows, o.Now = engine.FixedWindow(20_000), clock })
+	talk(t, s, 45)
+	try := func() error {
+		_, err := e.CompactIfNeeded(t.Context(), compact.Agent{Session: s}, compact.Pressure)
+		return err
+	}
+	require.ErrorIs(t, try(), compact.SummaryFailed)
+	now = now.Add(-30 * time.Second)
+	require.NoError(t, try())
+	require.Equal(t, 1, st.calls, "within the cool-down")
+	now = now.Add(-30 * 24 * time.Hour)
+	require.ErrorIs(t, try(), compact.SummaryFailed)
+	require.NoError(t, try())
+	require.Equal(t, 2, st.calls, "once for each jump")
+	require.NoError(t, compact.CheckLog(s.View()))
+}
+
+func TestNoSession(t *testing.T) {
+	e := newEngine(t, &stub{}, nil)
+	_, err := e.Undo(t.Context(), compact.Agent{}, session.NoSeq)
+	require.ErrorContains(t, err, "no session")
+	_, err = e.Redo(t.Context(), compact.Agent{})
+	require.ErrorContains(t, err, "no session")
+	require.ErrorContains(t, e.WaitBackground(t.Context(), compact.Agent{}), "no session")
+}
+
+// A window below one is unknown, whoever says it.
+func TestImpossibleWindow(t *testing.T) {
+	s := open(t, nil)
+	talk(t, s, 45)
+	e := newEngine(t, &stub{}, func(o *engine.Options) { o.Windows = engine.FixedWindow(-1) })
+	_, err := e.CompactIfNeeded(t.Context(), compact.Agent{Session: s}, compact.Pressure)
+	require.ErrorIs(t, err, compact.NoWindow)
+	out, err := e.Consider(t.Context(), compact.Agent{Session: s}, compact.ContextOverflow)
+	require.NoError(t, err)
+	require.Zero(t, out.Window)
+}

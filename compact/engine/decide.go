@@ -45,13 +45,16 @@ func (d decision) reported(tokens int) int { return int(float64(tokens)*d.scale)
 func (e *Engine) window(agent compact.Agent) (int, bool) {
 	provider, model := agent.Route()
 	w, ok := e.opts.Windows.Window(provider, model)
+	if !ok || w <= 0 {
+		w, ok = 0, false
+	}
 	h := compact.HistoryOf(agent.Session)
 	for _, c := range h.Windows {
 		if c.Provider == provider && c.Model == model && (!ok || c.Window < w) {
 			w, ok = c.Window, true
 		}
 	}
-	return w, ok && w > 0
+	return w, ok
 }
 
 // decide measures; it writes nothing.
@@ -153,8 +156,11 @@ func (e *Engine) held(h compact.History, v session.View, threshold int) error {
 	}
 	wait := e.opts.CoolDown << min(failures-1, 5)
 	since := e.opts.Now().Sub(endTime(v, last))
-	if since >= wait {
-		return nil // closed, or half open: one attempt may try
+	if since >= wait || since < -wait {
+		// Closed, or half open: one attempt may try. So may it when the failure is
+		// far in the future: the clock was set back, and what it says then is no
+		// measure of how long to wait.
+		return nil
 	}
 	if open {
 		return fail(compact.BreakerOpen, "%d automatic attempts failed in a row, the last with %q; the next try is in %s", failures, string(last.End.Code), (wait - since).Round(time.Second))

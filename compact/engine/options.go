@@ -134,13 +134,13 @@ func (p Policy) validate() error {
 		return fmt.Errorf("policy: %s is %v, want %s", name, v, want)
 	}
 	switch {
-	case p.ThresholdRatio < 0 || p.ThresholdRatio > 1:
+	case !(p.ThresholdRatio >= 0 && p.ThresholdRatio <= 1): // NaN is out of range, too
 		return bad("ThresholdRatio", p.ThresholdRatio, "above 0 and at most 1")
 	case p.ThresholdTokens < 0:
 		return bad("ThresholdTokens", p.ThresholdTokens, "0 or more")
 	case p.ReserveOutput < 0:
 		return bad("ReserveOutput", p.ReserveOutput, "0 or more")
-	case p.RetainRatio < 0 || p.RetainRatio > 1:
+	case !(p.RetainRatio >= 0 && p.RetainRatio <= 1):
 		return bad("RetainRatio", p.RetainRatio, "above 0 and at most 1")
 	case p.RetainRatio > 0 && (p.RetainTokens != 0 || p.RetainMessages != 0):
 		return errors.New("policy: RetainRatio excludes RetainTokens and RetainMessages")
@@ -150,15 +150,15 @@ func (p Policy) validate() error {
 		return bad("RetainTokens", p.RetainTokens, "-1 or more")
 	case p.RetainMessages < 0:
 		return bad("RetainMessages", p.RetainMessages, "0 or more")
-	case p.TotalRatio < 0 || p.TotalRatio >= 1:
+	case !(p.TotalRatio >= 0 && p.TotalRatio < 1):
 		return bad("TotalRatio", p.TotalRatio, "from 0 to below 1")
-	case p.PromptRatio > 1:
+	case !(p.PromptRatio <= 1):
 		return bad("PromptRatio", p.PromptRatio, "at most 1")
-	case p.CheckpointRatio < 0 || p.CheckpointRatio > 1:
+	case !(p.CheckpointRatio >= 0 && p.CheckpointRatio <= 1):
 		return bad("CheckpointRatio", p.CheckpointRatio, "above 0 and at most 1")
 	case p.CheckpointTokens < 0, p.MinCheckpointTokens < 0, p.MaxSummaryTokens < 0, p.ResultCap < 0:
 		return errors.New("policy: CheckpointTokens, MinCheckpointTokens, MaxSummaryTokens and ResultCap must be 0 or more")
-	case p.MinGain > 1 || p.MinGain < 0 && p.MinGain != -1:
+	case p.MinGain != -1 && !(p.MinGain >= 0 && p.MinGain <= 1):
 		return bad("MinGain", p.MinGain, "-1, or from 0 to 1")
 	}
 	d := p.withDefaults()
@@ -348,8 +348,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.BackgroundRatio == 0 {
 		o.BackgroundRatio = 0.75
 	}
-	if o.BackgroundRatio < 0 || o.BackgroundRatio > 1 {
+	if !(o.BackgroundRatio > 0 && o.BackgroundRatio <= 1) {
 		return o, fmt.Errorf("BackgroundRatio is %v, want above 0 and at most 1", o.BackgroundRatio)
+	}
+	if i := slices.Index(o.Run.Failover, nil); i >= 0 {
+		return o, fmt.Errorf("Run.Failover has no summarizer at %d", i)
 	}
 	o.LeaseTTL = max(o.LeaseTTL, o.Run.Deadline)
 	if o.LeaseTTL == 0 {

@@ -78,6 +78,14 @@ func TestConfigurationRows(t *testing.T) {
 				"model policy 0 (p/m): policy: Retain": {Models: []ModelPolicy{{Provider: "p", Model: "m", Policy: Policy{RetainRatio: 0.9}}}},
 				"MaxFailures is -1":                    {MaxFailures: -1},
 				"BackgroundRatio is 2":                 {BackgroundRatio: 2},
+				"ThresholdRatio is NaN":                {Policy: Policy{ThresholdRatio: math.NaN()}},
+				"RetainRatio is NaN":                   {Policy: Policy{RetainRatio: math.NaN()}},
+				"PromptRatio is NaN":                   {Policy: Policy{PromptRatio: math.NaN()}},
+				"TotalRatio is NaN":                    {Policy: Policy{TotalRatio: math.NaN()}},
+				"CheckpointRatio is NaN":               {Policy: Policy{CheckpointRatio: math.NaN()}},
+				"MinGain is NaN":                       {Policy: Policy{MinGain: math.NaN()}},
+				"BackgroundRatio is NaN":               {BackgroundRatio: math.NaN()},
+				"Failover has no summarizer at 1":      {Run: summarize.RunOptions{Failover: []summarize.Summarizer{noModel{}, nil}}},
 				"there is no Offload":                  {Prune: Prune{Offload: []string{"read"}}},
 			} {
 				_, err := New(noModel{}, &o)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
@@ -11,6 +12,9 @@ var _ compact.Undoer = (*Engine)(nil)
 
 // Undo implements [compact.Undoer].
 func (e *Engine) Undo(ctx context.Context, agent compact.Agent, checkpoint session.Seq) (session.Seq, error) {
+	if agent.Session == nil {
+		return session.NoSeq, errors.New("compaction: agent has no session")
+	}
 	if err := cancelled(ctx); err != nil {
 		return session.NoSeq, err
 	}
@@ -60,6 +64,9 @@ func (e *Engine) editByHand(ctx context.Context, s *session.Session, edit func(s
 
 // Redo implements [compact.Undoer].
 func (e *Engine) Redo(ctx context.Context, agent compact.Agent) (session.Seq, error) {
+	if agent.Session == nil {
+		return session.NoSeq, errors.New("compaction: agent has no session")
+	}
 	if err := cancelled(ctx); err != nil {
 		return session.NoSeq, err
 	}
