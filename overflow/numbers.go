@@ -85,7 +85,7 @@ func readCounts(text string) counts {
 			if name == "" || at[2*i] < 0 {
 				continue
 			}
-			field := c.field(strings.TrimRight(name, "2"))
+			field := c.field(strings.TrimRight(name, "23"))
 			if *field >= 0 {
 				continue
 			}

@@ -60,7 +60,7 @@ var rowsNumbers = []*row{
 	{name: "num.window-of", stage: stageNumber, text: `(?P<window>` + num + `) (?:tokens? )?max(?:imum)? context`,
 		source: "https://discuss.google.dev/t/mistral-large-2407-inference-context-length-error/165446"},
 	{name: "num.window", stage: stageNumber,
-		text:   `\b(?:context|sequence|model|max_?(?:model|seq(?:uence)?|context|total|num)|n)[ _]?(?:length|window|size|len|ctx|limit|tokens)(?:_\w+)?(?: (?:is|of|was|has|limit|only|for|this|the|model|configured|to|at|size|length|tokens?|currently))* ?[:=]? ?\(?(?P<window>` + num + `)`,
+		text:   `\b(?:context|sequence|model|max_?(?:model|seq(?:uence)?|context|total|num)|n)[ _]?(?:length|window|size|len|ctx|limit|tokens)(?:_\w+)?(?: (?:is|of|was|has|limit|only|for|this|the|model|configured|to|at|size|length|tokens?|currently))*(?: (?:of|for) (?:the |model )*\S+ is)? ?[:=]? ?\(?(?P<window>` + num + `)`,
 		source: "https://github.com/crewAIInc/crewAI-examples/issues/121"},
 	{name: "num.window-before", stage: stageNumber, text: `(?P<window>` + num + `)[ -]tokens? (?:context |input |model )?(?:window|context)\b|(?P<window2>\d+(?:\.\d+)?[km])[ -](?:tokens? )?(?:window|context)\b`,
 		source: "widened from num.window-of"},
@@ -102,6 +102,6 @@ var rowsNumbers = []*row{
 		source: "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/546"},
 	{name: "num.input-current", stage: stageNumber, text: `\b(?:current|actual|token|total)(?: (?:token|tokens))? ?(?:length|count|size)?(?: (?:is|of|was))?[:=]? ?\(?(?P<input>` + num + `)`,
 		source: "https://github.com/cline/cline/issues/5140"},
-	{name: "num.total", stage: stageNumber, text: `\btokens? \((?P<total>` + num + `)\)|\btotal of (?:at least )?(?P<total2>` + num + `)`,
+	{name: "num.total", stage: stageNumber, text: `\btokens? \((?P<total>` + num + `)\)|\btotal of (?:at least )?(?P<total2>` + num + `)|\b(?:takes?|needs?|requires?) (?P<total3>` + num + `) tokens\b`,
 		source: "Cloudflare Workers AI, error 5021"},
 }

@@ -117,7 +117,7 @@ var examples = map[string]example{
 	"num.input-requested":     {"(requested: 269030)", "(limit: 269030)"},
 	"num.input-keep":          {"Trying to keep the first 111490 tokens", "drop the first 111490 tokens"},
 	"num.input-current":       {"Current length is 42328", "limit is 40000"},
-	"num.total":               {"for a total of at least 262145 tokens", "for at least 262145"},
+	"num.total":               {"answering your request will take 17001 tokens", "for at least 262145"},
 }
 
 func TestTable(t *testing.T) {

@@ -49,12 +49,16 @@ func markInvented(text string, req *Request, v *Verdict) string {
 		})
 	}
 	// The mark stands at the end of the line: inside it would tear what the
-	// line says.
+	// line says. It names the literals only where the line has others, too:
+	// what is named stands there twice.
 	lines := strings.Split(text, "\n")
 	for n, line := range lines {
 		var bad []string
+		mixed := false
 		for a, b := nextLiteral(line, 0); a >= 0; a, b = nextLiteral(line, b) {
-			if lit := line[a:b]; !want[lit] && !slices.Contains(bad, lit) {
+			if lit := line[a:b]; want[lit] {
+				mixed = true
+			} else if !slices.Contains(bad, lit) {
 				bad = append(bad, lit)
 			}
 		}
@@ -64,7 +68,11 @@ func markInvented(text string, req *Request, v *Verdict) string {
 			}
 		}
 		if len(bad) > 0 && !strings.Contains(line, unverified) {
-			lines[n] = line + " (" + unverified + ": " + strings.Join(bad, ", ") + ")"
+			mark := unverified
+			if mixed {
+				mark += ": " + strings.Join(bad, ", ")
+			}
+			lines[n] = line + " (" + mark + ")"
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -97,6 +97,9 @@ func TestGuardMarksWhatIsInvented(t *testing.T) {
 	require.Equal(t, []string{"src/parse/wrong.go", "99441"}, v.Invented)
 	require.Equal(t, "Edited src/parse/list.go and src/parse/wrong.go on port 99441. (not in the record: src/parse/wrong.go, 99441)\n"+
 		"list_test.go:31 failed, src/parse/list.go:12 too; old/known.go was read with read_file.", got)
+	got, _, err = Guard("Edited src/parse/wrong.go on port 99441.\nAll done.", req, opts)
+	require.NoError(t, err)
+	require.Equal(t, "Edited src/parse/wrong.go on port 99441. (not in the record)\nAll done.", got, "nothing else is on the line: no name is needed")
 	keep := *opts
 	keep.KeepInvented = true
 	got, v, err = Guard(text, req, &keep)

@@ -74,6 +74,28 @@ func Calibrate(samples []session.UsageSample, provider, model string) float64 {
 	return factor
 }
 
+// Constant returns what a route counts besides what was priced, in its tokens, as
+// far as that was seen: the newest report of a session that was larger by a tenth
+// at an earlier one tells it. It is 0 while none does.
+func Constant(samples []session.UsageSample, provider, model string) int {
+	for i := len(samples) - 1; i > 0; i-- {
+		after := &samples[i]
+		if !sameRoute(after.Provider, after.Model, provider, model) {
+			continue
+		}
+		for j := i - 1; j >= 0; j-- {
+			before := &samples[j]
+			shrunk := before.Priced - after.Priced
+			if shrunk*10 < before.Priced || shrunk == 0 || !sameRoute(before.Provider, before.Model, provider, model) {
+				continue
+			}
+			each := min(max(float64(before.Reported-after.Reported)/float64(shrunk), 0), maxFactor)
+			return min(max(after.Reported-scale(after.Priced, each), 0), mostTokens)
+		}
+	}
+	return 0
+}
+
 // sameRoute compares routes; what one side does not tell is taken to be equal.
 func sameRoute(p1, m1, p2, m2 string) bool {
 	return (p1 == p2 || p1 == "" || p2 == "") && (m1 == m2 || m1 == "" || m2 == "")

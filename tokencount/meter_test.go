@@ -75,6 +75,34 @@ func TestCalibrationIsBounded(t *testing.T) {
 	assert.Equal(t, 1.0, tokencount.Calibrate(small, "p", "m"))
 }
 
+// What a route counts besides the session is known when the session got smaller
+// between two reports, and only then.
+func TestConstant(t *testing.T) {
+	at := func(priced, reported int) session.UsageSample {
+		return session.UsageSample{Provider: "p", Model: "m", Priced: priced, Reported: reported}
+	}
+	other := at(100, 7100)
+	other.Model = "n"
+	for name, c := range map[string]struct {
+		samples []session.UsageSample
+		want    int
+	}{
+		"none":              {nil, 0},
+		"one":               {[]session.UsageSample{at(1000, 8000)}, 0},
+		"growing":           {[]session.UsageSample{at(500, 7500), at(1000, 8000)}, 0},
+		"shrunk":            {[]session.UsageSample{at(1000, 8000), at(100, 7100)}, 7000},
+		"shrunk, and grown": {[]session.UsageSample{at(1000, 8000), at(100, 7100), at(300, 7300)}, 7000},
+		"shrunk by a hair":  {[]session.UsageSample{at(1000, 8000), at(950, 7950)}, 0},
+		"dear text":         {[]session.UsageSample{at(1000, 2000), at(100, 200)}, 0},
+		"very dear text":    {[]session.UsageSample{at(1000, 9000), at(100, 900)}, 650},
+		"grows as it falls": {[]session.UsageSample{at(1000, 8000), at(100, 9000)}, 9000},
+		"of another model":  {[]session.UsageSample{at(1000, 8000), other}, 0},
+		"no figures":        {[]session.UsageSample{at(0, 0), at(0, 0)}, 0},
+	} {
+		assert.Equal(t, c.want, tokencount.Constant(c.samples, "p", "m"), name)
+	}
+}
+
 // TestNoLogWedgesTheMeter: figures that no request can have are in a log that
 // loads, and the meter goes on.
 func TestNoLogWedgesTheMeter(t *testing.T) {

@@ -153,6 +153,20 @@ func (e *Engine) WaitBackground(ctx context.Context, agent compact.Agent) error 
 	}
 }
 
+// ApplyBackground commits a background summary that is ready and starts nothing.
+// It returns nil when there is none, when it is still being made, and when its
+// span is not there any more; the next check does the same before it decides.
+func (e *Engine) ApplyBackground(ctx context.Context, agent compact.Agent) (*compact.Result, error) {
+	if agent.Session == nil {
+		return nil, errors.New("compaction: agent has no session")
+	}
+	if err := cancelled(ctx); err != nil {
+		return nil, err
+	}
+	r, _, err := e.applyReady(ctx, agent.Session, nil)
+	return r, err
+}
+
 // StaleBackground returns how many background runs of the session this engine
 // discarded: their span had changed, or something that cannot wait took their
 // place.

@@ -16,6 +16,46 @@ import (
 	"github.com/agentcompact/agentcompact/summarize"
 )
 
+// Applying commits what is ready and begins nothing, whatever the pressure.
+func TestApplyBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 26, nil)
+		start := r.s.View().Next() - 1
+		apply := func() *compact.Result {
+			res, err := r.e.ApplyBackground(t.Context(), r.agent)
+			require.NoError(t, err)
+			return res
+		}
+		begin := func() {
+			ok, err := r.e.StartBackground(t.Context(), r.agent)
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.NoError(t, r.e.WaitBackground(t.Context(), r.agent))
+		}
+		assert.Nil(t, apply(), "nothing was begun")
+		begin()
+		r.record(session.Rewind{To: start / 2})
+		asked := r.st.calls
+		assert.Nil(t, apply(), "its span is gone")
+		assert.Equal(t, 1, r.e.StaleBackground(r.agent))
+		assert.Equal(t, asked, r.st.calls)
+
+		r = newRig(t, 26, nil)
+		begin()
+		res := apply()
+		require.NotNil(t, res)
+		assert.Equal(t, compact.Behind, res.Trigger)
+		assert.Nil(t, apply(), "it is applied already")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := r.e.ApplyBackground(ctx, r.agent)
+		require.ErrorIs(t, err, compact.Cancelled)
+		_, err = r.e.ApplyBackground(t.Context(), compact.Agent{})
+		require.Error(t, err)
+	})
+}
+
 // A background summary that is ready gives way to somebody who names a part of
 // its span, and is what a compaction by hand was for when nothing else is left.
 func TestReadyBackgroundAndByHand(t *testing.T) {

@@ -74,6 +74,13 @@ func (e *Engine) decide(agent compact.Agent, trigger compact.Trigger) (decision,
 		return d, nil
 	}
 	d.threshold = d.policy.threshold(window)
+	if m.Anchored && m.Priced > 0 && d.offset >= d.threshold &&
+		tokencount.Constant(d.view.UsageSamples(), provider, model) < d.threshold {
+		// Taken for a constant, the difference alone would be the pressure, and
+		// nothing would be tried. Nobody has seen it stay when the session shrank:
+		// until then it is taken for text that is dearer than priced.
+		d.scale, d.offset = float64(m.Tokens)/float64(m.Priced), 0
+	}
 	if !ok && d.policy.ThresholdTokens == 0 {
 		if _, again := e.warned.LoadOrStore([2]string{provider, model}, true); !again {
 			e.opts.Logger.Warn("the context window of the route is unknown: automatic compaction is off for it", "provider", provider, "model", model)

@@ -21,7 +21,13 @@ var errDisk = errors.New("no space left on device")
 // faultyStore fails the writes that the faults of a case name.
 type faultyStore struct {
 	session.Store
-	faults []string
+	*faults
+}
+
+// faults are those of a case. What has failed stays so when the session is opened
+// anew.
+type faults struct {
+	names []string
 
 	mu      sync.Mutex
 	failed  bool // the commit has failed once
@@ -36,15 +42,15 @@ func (f *faultyStore) Append(ctx context.Context, next session.Seq, events []*se
 	return f.Store.Append(ctx, next, events)
 }
 
-func (f *faultyStore) judge(events []*session.Event) error {
+func (f *faults) judge(events []*session.Event) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	summary, replace, end := commitParts(events)
-	if (summary || replace) && !f.failed && slices.Contains(f.faults, "commit_write_error") {
+	if (summary || replace) && !f.failed && slices.Contains(f.names, "commit_write_error") {
 		f.failed = true
 		return fmt.Errorf("append: %w", errDisk)
 	}
-	if f.partial && slices.Contains(f.faults, "second_write_of_commit_fails") {
+	if f.partial && slices.Contains(f.names, "second_write_of_commit_fails") {
 		f.partial = false
 		return fmt.Errorf("append: %w", errDisk)
 	}

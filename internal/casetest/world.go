@@ -35,13 +35,14 @@ type world struct {
 	messages []session.Message // of the case, expanded; those of summaries as they were fed
 	tools    []session.Tool
 
-	store session.Store
-	fs    *crashFS
-	path  string // of the file store; empty for a memory store
-	files int
-	sess  *session.Session
-	eng   *engine.Engine
-	srv   *scripted
+	store  session.Store
+	fs     *crashFS
+	path   string // of the file store; empty for a memory store
+	files  int
+	faults *faults
+	sess   *session.Session
+	eng    *engine.Engine
+	srv    *scripted
 
 	model    string
 	windows  map[string]int
@@ -81,7 +82,7 @@ const (
 
 func newWorld(ctx context.Context, c *Case, dir string) (*world, error) {
 	w := &world{c: c, dir: dir, real: ctx, model: agentModel, seqs: map[int]session.Seq{}, folds: map[int]session.Seq{},
-		loaded: map[string]bool{}, running: map[string]bool{}, interim: map[session.Seq]bool{}, seen: &seen{}}
+		loaded: map[string]bool{}, faults: &faults{names: c.Given.Faults}, running: map[string]bool{}, interim: map[session.Seq]bool{}, seen: &seen{}}
 	for _, id := range c.Given.RunningCalls {
 		w.running[id] = true
 	}
@@ -143,7 +144,8 @@ func (w *world) open() error {
 	}
 	store := w.store
 	if len(w.c.Given.Faults) > 0 {
-		store = &faultyStore{Store: w.store, faults: w.c.Given.Faults}
+		w.faults.partial = false // a commit of the old process is over
+		store = &faultyStore{Store: w.store, faults: w.faults}
 	}
 	var err error
 	if w.sess, err = session.Open(w.real, store, &session.Options{Now: w.clk.now}); err != nil {
