@@ -130,7 +130,8 @@ type Summary struct {
 
 // Summarizer writes the narrative of a checkpoint, in two phases: when Open
 // returns, the request has been accepted; Collect waits for the text. It is
-// safe for concurrent use.
+// safe for concurrent use. Both must return soon after their context has ended,
+// since nobody stops waiting for them earlier; [Run] makes a failure of a panic.
 type Summarizer interface {
 	// Name identifies the summarizer in results and logs.
 	Name() string
