@@ -120,8 +120,12 @@ func failure(r session.ToolResult, command string) (string, bool) {
 	default:
 		line = squash(head(start, 200))
 	}
+	line = strings.TrimSpace(closingTag.ReplaceAllString(line, ""))
 	return head(squash(line), 300), line != ""
 }
+
+// closingTag is the end of the element that an output is wrapped in.
+var closingTag = regexp.MustCompile(`\s*</[A-Za-z_-]+>\s*$`)
 
 // outputOf returns what a program printed out of a record of its run; empty when
 // the text is none.

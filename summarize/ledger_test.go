@@ -366,3 +366,10 @@ func TestFailuresAreToldOnce(t *testing.T) {
 	text = Compose(Composition{Narrative: "make test fails", Ledger: l})
 	require.Contains(t, text, "3: make test: ok_test.go:12: expected 4, got 5", "the line that says why is a fact")
 }
+
+func TestErrorLineWithoutItsWrapping(t *testing.T) {
+	r := session.ToolResult{CallID: "1", Parts: []session.Part{session.Text{Text: "<returncode>1</returncode>\n<output>\nSorry: IndentationError: unexpected indent (delimited.py, line 96)</output>"}}}
+	line, bad := failure(r, "python -m py_compile delimited.py")
+	require.True(t, bad)
+	require.Equal(t, "Sorry: IndentationError: unexpected indent (delimited.py, line 96)", line)
+}
