@@ -48,7 +48,7 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 	if req.Prior != nil {
 		base = newestKey(req.Prior.Facts)
 	}
-	facts := collectFacts(req.Items, base, o.MaxBytes*2/3)
+	facts := collectFacts(req.Items, base, o.MaxBytes*2/3, o.CarryTools)
 	beside.Wait()
 	x.ledger.Facts = append(facts, plain...)
 	for _, name := range o.CarryTools {

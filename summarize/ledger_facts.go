@@ -203,15 +203,16 @@ func (r *reading) line(line string, item int32, by uint8) {
 
 // collectFacts reads the texts of a span and quotes a line for each literal,
 // the most useful first, within limit bytes. base is the position at which the
-// span begins.
-func collectFacts(items []Item, base, limit int) []Fact {
+// span begins. Calls of tools in carry are passed over: the newest of each is in
+// the ledger anyway, and what the others say holds no longer.
+func collectFacts(items []Item, base, limit int, carry []string) []Fact {
 	r := reading{ids: make(map[string]int32, min(4*len(items), 1024))}
 	for i := range items {
 		it := &items[i]
 		if skipped(it) {
 			continue
 		}
-		factTexts(it.Message, func(by uint8, text string) {
+		factTexts(withoutCalls(it.Message, carry), func(by uint8, text string) {
 			eachLine(text, func(line string) { r.line(line, int32(i+1), by) })
 		})
 	}
@@ -349,3 +350,17 @@ func byName(by uint8) string {
 // callLine is a call as one text: the tool and its arguments as they were
 // written.
 func callLine(c session.ToolCall) string { return c.Name + " " + c.Arguments }
+
+// withoutCalls returns m without calls of the tools; m itself when it has none.
+func withoutCalls(m *session.Message, tools []string) *session.Message {
+	of := func(p session.Part) bool {
+		c, ok := p.(session.ToolCall)
+		return ok && slices.Contains(tools, c.Name)
+	}
+	if len(tools) == 0 || m == nil || !slices.ContainsFunc(m.Parts, of) {
+		return m
+	}
+	c := *m
+	c.Parts = slices.DeleteFunc(slices.Clone(m.Parts), of)
+	return &c
+}

@@ -34,6 +34,9 @@ type inFlight struct {
 // do carries one op out. The error says that the runner could not; what the
 // library refuses is an outcome.
 func (w *world) do(o op) error {
+	if w.sess == nil {
+		return errors.New("no session is open")
+	}
 	switch o.name {
 	case "load":
 		return w.load(o)
@@ -344,7 +347,7 @@ func (w *world) finish(o op) error {
 func (w *world) startBackground() error {
 	w.srv.hold()
 	asked := len(w.srv.Requests())
-	began, err := w.eng.StartBackground(w.real, w.agent())
+	began, err := w.eng.StartBackground(w.process, w.agent())
 	if err != nil || !began {
 		w.srv.release()
 		w.seen.outcomes = append(w.seen.outcomes, outcome{op: "start_background", class: none, detail: fmt.Sprint("began nothing: ", err)})

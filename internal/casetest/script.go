@@ -15,7 +15,8 @@ type scripted struct {
 	texts []string // the contents of the script, expanded
 
 	mu   sync.Mutex
-	gate chan struct{} // holds replies while it is not nil
+	gate chan struct{} // holds a reply while it is not nil
+	held bool          // the gate holds one
 }
 
 // serve starts the summarizer of a case. A case without one gets a server that
@@ -55,8 +56,8 @@ func serve(s *Summarizer) (*scripted, error) {
 			switch {
 			case timeout:
 				out = out.WithGate(make(chan struct{}))
-			case p.gate != nil:
-				out = out.WithGate(p.gate)
+			case p.gate != nil && !p.held:
+				out, p.held = out.WithGate(p.gate), true
 			default:
 				out.Delay = time.Duration(s.DelayMS) * time.Millisecond
 			}
@@ -67,7 +68,8 @@ func serve(s *Summarizer) (*scripted, error) {
 	return p, nil
 }
 
-// hold keeps all replies back until release.
+// hold keeps the reply to the next request back until release. That is enough to
+// keep its run under way, and others, which may come to replace it, get theirs.
 func (p *scripted) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +83,7 @@ func (p *scripted) release() {
 	defer p.mu.Unlock()
 	if p.gate != nil {
 		close(p.gate)
-		p.gate = nil
+		p.gate, p.held = nil, false
 	}
 }
 

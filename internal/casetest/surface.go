@@ -3,6 +3,7 @@ package casetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,6 +125,9 @@ func (w *world) buildWithin(modelCall bool, maxBytes int) (*openaichat.Request, 
 
 // final builds the final request, unless the last op was a request.
 func (w *world) final() error {
+	if w.sess == nil {
+		return errors.New("no session is open")
+	}
 	if last := w.c.ops[len(w.c.ops)-1]; last.name == "request" {
 		if n := len(w.seen.requests); n > 0 {
 			w.seen.requests[n-1].final = true

@@ -56,6 +56,11 @@ type world struct {
 	running  map[string]bool      // calls that the host knows to be running
 	interim  map[session.Seq]bool // rounds that are pinned for an interim result
 
+	// process is over when the process dies or ends: what it runs in the background
+	// ends with it.
+	process context.Context
+	exit    context.CancelFunc
+
 	run  *inFlight
 	seen *seen
 }
@@ -151,7 +156,18 @@ func (w *world) open() error {
 	if w.sess, err = session.Open(w.real, store, &session.Options{Now: w.clk.now}); err != nil {
 		return err
 	}
+	w.process, w.exit = context.WithCancel(w.real)
 	w.eng, err = w.newEngine()
+	return err
+}
+
+// endProcess ends what runs in the background, as the end of its process does.
+func (w *world) endProcess() error {
+	w.exit()
+	if err := w.eng.WaitBackground(w.real, w.agent()); err != nil {
+		return err
+	}
+	_, err := w.eng.ApplyBackground(w.real, w.agent()) // lets go of one that is ready
 	return err
 }
 
@@ -161,6 +177,7 @@ func (w *world) close() {
 		<-w.run.done
 	}
 	if w.sess != nil {
+		w.exit()
 		_ = w.sess.Close()
 	}
 	if w.srv != nil {
@@ -266,6 +283,9 @@ func (w *world) reopen() error {
 	if w.run != nil {
 		return errors.New("a run is under way")
 	}
+	if err := w.endProcess(); err != nil {
+		return err
+	}
 	if err := w.sess.Close(); err != nil {
 		return err
 	}
@@ -285,6 +305,7 @@ func (w *world) crash() error {
 		w.run = nil
 	}
 	w.srv.release()
+	_ = w.endProcess()
 	_ = w.sess.Close()
 	w.path = left
 	return nil
