@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"runtime"
 	"strings"
 	"syscall"
@@ -86,7 +87,11 @@ func TestNoPermission(t *testing.T) {
 	for _, args := range [][]string{{"inspect", secret}, {"compact", secret}, {"compact", "--json", "-o", secret, secret}} {
 		r := asOther(t, args...)
 		require.Equal(t, exitFailed, r.code)
-		require.Empty(t, r.stdout)
+		if slices.Contains(args, "--json") {
+			require.Contains(t, r.stdout, `"kind": "failed"`)
+		} else {
+			require.Empty(t, r.stdout)
+		}
 		require.Contains(t, r.stderr, secret+": no permission: check the owner and mode of the file and of its folder")
 	}
 	require.Empty(t, leftovers(t, dir, "secret.traj"))
