@@ -68,11 +68,7 @@ type record struct {
 	Time    string `json:"timestamp"`
 	Session string `json:"sessionId"`
 	Model   string `json:"model"`
-	Message *struct {
-		Role  string          `json:"role"`
-		Parts json.RawMessage `json:"parts"`
-	} `json:"message"`
-	Usage *struct {
+	Usage   *struct {
 		Prompt   int `json:"promptTokenCount"`
 		Output   int `json:"candidatesTokenCount"`
 		Thoughts int `json:"thoughtsTokenCount"`
@@ -89,16 +85,26 @@ type record struct {
 		Messages []marks.Mark `json:"messages"`
 	} `json:"agentcompact"`
 
-	raw json.RawMessage
+	// raw is the record, message the content in it, byte for byte. Members are
+	// found by their exact names, as they are when the content is written again.
+	raw, message json.RawMessage
+	parts        bool // the content has some
 }
 
 func parse(raw json.RawMessage) (record, bool) {
 	r := record{raw: raw}
-	return r, splice.Lenient(json.Unmarshal(raw, &r))
+	ok := splice.Lenient(json.Unmarshal(raw, &r))
+	if o, err := rawjson.Parse(raw); err == nil {
+		r.message = o.Get("message")
+		if m, err := rawjson.Parse(r.message); err == nil {
+			r.parts = m.Get("parts") != nil
+		}
+	}
+	return r, ok
 }
 
 func (r *record) speaks() bool {
-	return r.Message != nil && r.Message.Parts != nil && (r.Type == typeUser || r.Type == typeAssistant || r.Type == typeResult)
+	return r.parts && (r.Type == typeUser || r.Type == typeAssistant || r.Type == typeResult)
 }
 
 func (r *record) compression() bool {
@@ -205,7 +211,7 @@ func (f *file) build() {
 		case r.compression():
 			f.compressed(r)
 		case r.speaks():
-			f.contents = append(f.contents, decode(rawMessage(r.raw), r))
+			f.contents = append(f.contents, decode(r.message, r))
 		}
 	}
 	f.pair()
@@ -273,24 +279,16 @@ func (f *file) compressed(r *record) {
 	}
 }
 
-// rawMessage is the message of a record, byte for byte.
-func rawMessage(raw json.RawMessage) json.RawMessage {
-	o, _ := rawjson.Parse(raw) // it was read
-	return o.Get("message")
-}
-
 func decode(raw json.RawMessage, r *record) content {
-	var j struct {
-		Role  string          `json:"role"`
-		Parts json.RawMessage `json:"parts"`
-	}
-	_ = splice.Lenient(json.Unmarshal(raw, &j)) // what does not fit is empty
-	c := content{raw: raw, rec: r, model: j.Role == "model"}
-	list, ok := rawjson.Elements(j.Parts)
+	o, _ := rawjson.Parse(raw) // what does not fit is empty
+	var role string
+	_ = json.Unmarshal(o.Get("role"), &role)
+	c := content{raw: raw, rec: r, model: role == "model"}
+	list, ok := rawjson.Elements(o.Get("parts"))
 	if !ok {
 		return c
 	}
-	c.parts, _ = gemini.Parts(j.Parts)
+	c.parts, _ = gemini.Parts(o.Get("parts"))
 	for i, p := range c.parts {
 		_, call := p.(session.ToolCall)
 		_, result := p.(session.ToolResult)
