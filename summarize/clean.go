@@ -37,13 +37,16 @@ func controlTags(s string) []tagAt {
 // that comes back as it is, but for runs of empty lines and space at its ends.
 // Cleaning twice is cleaning once. It is empty when there is only a scratchpad.
 func Clean(text string) string {
-	s := strings.ToValidUTF8(strings.ReplaceAll(text, "\r\n", "\n"), "\uFFFD")
+	s := strings.ToValidUTF8(lineEnd.ReplaceAllString(text, "\n"), "\uFFFD")
 	s = stripFence(strings.TrimSpace(s))
 	s = stripAnalysis(s)
 	s = unwrapSummary(s)
 	s = controlTag.ReplaceAllStringFunc(s, func(t string) string { return "<" + zwsp + t[1:] })
 	return strings.TrimSpace(collapseBlank(s))
 }
+
+// lineEnd is the end of a line of Windows, with every carriage return of it.
+var lineEnd = regexp.MustCompile(`\r+\n`)
 
 // stripAnalysis removes scratchpads that lead: before any summary, directly
 // after its opening tag, or at the start of a text without one.
