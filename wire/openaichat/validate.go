@@ -7,12 +7,13 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/splice"
 	"github.com/agentcompact/agentcompact/wire/internal/turns"
 )
 
 // Rule names what a request must keep to.
-type Rule string
+type Rule = wire.Rule
 
 // The rules.
 const (
@@ -49,27 +50,7 @@ const (
 )
 
 // Violation is one breach of a rule.
-type Violation struct {
-	Rule Rule
-	// Message is the index in messages; -1 for the body.
-	Message int
-	// CallID is the call or result at fault; may be empty.
-	CallID string
-	// Detail says it in words.
-	Detail string
-}
-
-// Error implements error.
-func (v Violation) Error() string {
-	s := string(v.Rule)
-	if v.Message >= 0 {
-		s += fmt.Sprintf(" at message %d", v.Message)
-	}
-	if v.CallID != "" {
-		s += fmt.Sprintf(" (call %q)", v.CallID)
-	}
-	return s + ": " + v.Detail
-}
+type Violation = wire.Violation
 
 // Checks adds rules that do not hold for every request.
 type Checks struct {
@@ -103,7 +84,7 @@ type checker struct {
 }
 
 func (c *checker) bad(rule Rule, id, format string, args ...any) {
-	c.out = append(c.out, Violation{rule, c.at, id, fmt.Sprintf(format, args...)})
+	c.out = append(c.out, Violation{Rule: rule, Message: c.at, CallID: id, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) body(body []byte) {
