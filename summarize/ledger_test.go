@@ -373,3 +373,20 @@ func TestErrorLineWithoutItsWrapping(t *testing.T) {
 	require.True(t, bad)
 	require.Equal(t, "Sorry: IndentationError: unexpected indent (delimited.py, line 96)", line)
 }
+
+// TestPendingWords: words that nothing came after are what is to be done, and get
+// more room than those that were answered.
+func TestPendingWords(t *testing.T) {
+	ask := strings.Repeat("Then move the next of the old handlers over. ", 14)
+	compose := func(newest session.Seq) string {
+		l := &Ledger{User: []Quote{{Seq: 1, Text: "Port it."}, {Seq: 9, Text: ask}}}
+		for i := range 200 {
+			lit := fmt.Sprintf("pkg/handler_%d.go", i)
+			l.Facts = append(l.Facts, Fact{Seq: newest, Line: "see " + lit + " for the rest", By: "tool", Keys: []Key{{Text: lit, Count: 1, Last: newest}}})
+		}
+		return Compose(Composition{Narrative: "ok", Ledger: l, Budget: 1000, Count: tokencount.EstimateText})
+	}
+	pending, answered := strings.Count(compose(5), "old handlers"), strings.Count(compose(10), "old handlers")
+	require.Greater(t, pending, answered)
+	require.Equal(t, 14, pending, "it is quoted whole")
+}
