@@ -303,7 +303,10 @@ func (f *file) scan(ctx context.Context) error {
 		if len(f.recs) == 0 {
 			f.version = max(e.Version, 1)
 		}
-		f.recs = append(f.recs, in.record(&e, f.text.Ref(v))) // also what is none: version 1 counts it
+		if v.Err != nil {
+			continue // the agent does not count it
+		}
+		f.recs = append(f.recs, in.record(&e, f.text.Ref(v))) // also what is no entry: version 1 counts it
 		f.last = e.time()
 	}
 	if len(f.recs) == 0 {

@@ -86,6 +86,23 @@ func TestContextIsTheAgents(t *testing.T) {
 	}
 }
 
+// Version 1 counts entries, and the agent does not count what is not JSON.
+func TestBadLinesAreNotCounted(t *testing.T) {
+	s := suite(t)
+	head, rest, _ := strings.Cut(v1, "\n")
+	sound := v1 + `{"type":"compaction","timestamp":"2026-07-09T10:00:04.000Z","summary":"all","firstKeptEntryIndex":3}` + "\n"
+	broken := strings.Replace(sound, rest, "Killed: 9 {\n"+rest, 1)
+	require.True(t, strings.HasPrefix(broken, head+"\nKilled"))
+	for _, data := range []string{sound, broken} {
+		f := s.Read(t, []byte(data))
+		require.Equal(t, "all | three", texts(f.Conversations[0]))
+		m := session.UserText("other")
+		upgraded := s.Read(t, wiretest.Write(t, f, 0, []wire.Item{{Entry: 0}, {Entry: 1, Message: &m}, {Entry: -1, Message: &m}}))
+		require.Equal(t, "pi session, version 3", upgraded.Container)
+		require.Equal(t, "all | other | other", texts(upgraded.Conversations[0]))
+	}
+}
+
 func TestShell(t *testing.T) {
 	code := 2
 	require.Equal(t, "Ran `ls`\n```\nx\n```\n\nCommand exited with code 2", (&message{Command: "ls", Output: "x", ExitCode: &code}).shell())

@@ -162,7 +162,9 @@ func (f *file) upgrade(ctx context.Context) (*file, error) {
 		if v.Torn() {
 			continue
 		}
-		n++
+		if v.Err == nil {
+			n++
+		}
 		o, err := rawjson.Parse(v.Raw)
 		e, ok := parse(v)
 		switch {
