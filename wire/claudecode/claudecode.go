@@ -23,7 +23,7 @@
 // Origin is the record where one record is one message, and nil otherwise:
 // merged fragments and split records. The writer works on the file's own
 // records, so nothing depends on it. Of an opened file ([Codec.Open]) only what
-// links the records is in memory, some 300 bytes a record.
+// links the records is in memory, some 200 bytes a record.
 //
 // # Writing
 //
@@ -55,6 +55,7 @@ import (
 
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/names"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 )
 
@@ -177,6 +178,8 @@ func open(ctx context.Context, text *jsonl.File) (*wire.File, error) {
 type file struct {
 	text  *jsonl.File
 	recs  []record
+	ids   names.Table
+	links []names.ID // see file.linked
 	chats []*chat
 	notes []string
 }
@@ -189,7 +192,7 @@ func (f *file) note(format string, args ...any) {
 func (f *file) scan(ctx context.Context) error {
 	known, odd, bad := false, 0, 0
 	first := 0
-	s := &scanner{ids: interner{}, responses: map[string]int32{}}
+	s := &scanner{f: f, responses: map[response]int32{}}
 	for v, err := range f.text.Values() {
 		if err != nil {
 			return &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}

@@ -135,8 +135,8 @@ func TestManifest(t *testing.T) {
 			got := counts{Messages: len(f.Conversations[0].Entries) + f.Conversations[0].Side}
 			for _, c := range own.chats {
 				for _, r := range c.recs {
-					got.Calls += len(r.calls)
-					got.Results += len(r.results)
+					got.Calls += int(r.calls)
+					got.Results += int(r.answers)
 				}
 			}
 			want := counts{s.Messages, s.Calls, s.Results, ""}

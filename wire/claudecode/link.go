@@ -1,6 +1,10 @@
 package claudecode
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/agentcompact/agentcompact/wire/internal/names"
+)
 
 // none is the index of no record.
 const none = -1
@@ -19,33 +23,35 @@ type chat struct {
 	recs []*record
 	side bool
 
-	parents []int // resolved; none at a root
-	bridged int   // records whose parent is not in the file
+	parents []int32 // resolved; none at a root
+	bridged int     // records whose parent is not in the file
 
-	over    map[int]int // parents that a compaction's preserved messages get
-	splice  map[int]int // anchor: the last preserved message behind it
-	byUUID  map[string][]int
-	removed map[string]bool
-	dropped []bool // exact copies of an earlier record
-	leaves  []int  // the last record before each that a chain can end at
+	over    map[int]int          // parents that a compaction's preserved messages get
+	splice  map[int]int          // anchor: the last preserved message behind it
+	byUUID  map[names.ID]int32   // the record with the uuid, the first one of several
+	several map[names.ID][]int32 // of uuids that several records have
+	removed map[names.ID]bool
+	dropped []bool  // exact copies of an earlier record
+	leaves  []int32 // the last record before each that a chain can end at
 
 	// lastBoundary is the newest compaction that is in force, 0 when none is.
 	lastBoundary int
 	// unlinked: no record behind the last compaction names another one.
 	unlinked bool
-	// entries are the live messages, filled on reading.
+	// entries are the live messages, filled on reading, and order their records.
 	entries []entry
+	order   []int32
 	cleared map[string]int // see clearedAt
 }
 
 func newChat(f *file, recs []*record, side bool) (*chat, error) {
-	c := &chat{file: f, recs: recs, side: side, over: map[int]int{}, splice: map[int]int{}, byUUID: map[string][]int{}, removed: map[string]bool{}}
+	c := &chat{file: f, recs: recs, side: side, over: map[int]int{}, splice: map[int]int{}, byUUID: map[names.ID]int32{}, several: map[names.ID][]int32{}, removed: map[names.ID]bool{}}
 	c.dropped = make([]bool, len(recs))
-	c.leaves = make([]int, len(recs)+1)
+	c.leaves = make([]int32, len(recs)+1)
 	c.leaves[0] = none
 	for i, r := range recs {
-		if r.uuid != "" {
-			list := c.byUUID[r.uuid]
+		if r.uuid != 0 {
+			list := c.named(r.uuid)
 			for _, k := range list[max(len(list)-maxEqual, 0):] {
 				same, err := f.text.Same(recs[k].ref, r.ref)
 				if err != nil {
@@ -53,13 +59,17 @@ func newChat(f *file, recs []*record, side bool) (*chat, error) {
 				}
 				c.dropped[i] = c.dropped[i] || same
 			}
-			if !c.dropped[i] {
-				c.byUUID[r.uuid] = append(list, i)
+			switch {
+			case c.dropped[i]:
+			case len(list) == 0:
+				c.byUUID[r.uuid] = int32(i)
+			default:
+				c.several[r.uuid] = append(list, int32(i))
 			}
 		}
 		c.leaves[i+1] = c.leaves[i]
 		if r.canEnd() && !c.dropped[i] {
-			c.leaves[i+1] = i
+			c.leaves[i+1] = int32(i)
 		}
 		if r.rare == nil {
 			continue
@@ -72,11 +82,28 @@ func newChat(f *file, recs []*record, side bool) (*chat, error) {
 	return c, nil
 }
 
+// named returns the records with the uuid, in order.
+func (c *chat) named(uuid names.ID) []int32 {
+	if list := c.several[uuid]; list != nil {
+		return list
+	}
+	if i, ok := c.byUUID[uuid]; ok {
+		return []int32{i}
+	}
+	return nil
+}
+
+// id returns the ID of a uuid that a record names; 0 when no record has it.
+func (c *chat) id(uuid string) names.ID {
+	id, _ := c.file.ids.Find(uuid)
+	return id
+}
+
 // resolve finds the parent of each record. With equal uuids it is the nearest
 // one before it. Where no record between two compactions names another one, the
 // order of the file is all there is.
 func (c *chat) resolve() {
-	c.parents = make([]int, len(c.recs))
+	c.parents = make([]int32, len(c.recs))
 	for start := 0; start < len(c.recs); {
 		end := start + 1
 		for end < len(c.recs) && !c.recs[end].boundary() {
@@ -92,7 +119,7 @@ func (c *chat) resolveRegion(start, end int) {
 	for i := start; i < end; i++ {
 		c.parents[i] = none
 		if r := c.recs[i]; !r.boundary() && !r.root {
-			c.parents[i] = c.find(r.parent, i)
+			c.parents[i] = int32(c.find(r.parent, i))
 			linked = linked || c.parents[i] != none
 		}
 	}
@@ -101,12 +128,12 @@ func (c *chat) resolveRegion(start, end int) {
 	for i := start; i < end; i++ {
 		r := c.recs[i]
 		if c.parents[i] == none && prev != none && (!linked || !r.root) {
-			c.parents[i] = prev
+			c.parents[i] = int32(prev)
 			if !r.root {
 				c.bridged++
 			}
 		}
-		if !c.dropped[i] && (r.uuid != "" || r.isMessage() || r.boundary()) {
+		if !c.dropped[i] && (r.uuid != 0 || r.isMessage() || r.boundary()) {
 			prev = i
 		}
 	}
@@ -114,19 +141,25 @@ func (c *chat) resolveRegion(start, end int) {
 
 // find returns the record with the uuid that is nearest before i, or else the
 // first one after it.
-func (c *chat) find(uuid string, i int) int {
-	if uuid == "" {
+func (c *chat) find(uuid names.ID, i int) int {
+	if uuid == 0 {
 		return none
 	}
-	list := c.byUUID[uuid]
-	n, _ := slices.BinarySearch(list, i)
+	list := c.several[uuid]
+	if list == nil {
+		if k, ok := c.byUUID[uuid]; ok && int(k) != i {
+			return int(k)
+		}
+		return none
+	}
+	n, _ := slices.BinarySearch(list, int32(i))
 	switch {
 	case n > 0:
-		return list[n-1]
-	case n < len(list) && list[n] != i:
-		return list[n]
+		return int(list[n-1])
+	case n < len(list) && int(list[n]) != i:
+		return int(list[n])
 	case n+1 < len(list):
-		return list[n+1]
+		return int(list[n+1])
 	}
 	return none
 }
@@ -139,7 +172,7 @@ func (c *chat) next(i int) int {
 	if c.recs[i].boundary() {
 		return none
 	}
-	p := c.parents[i]
+	p := int(c.parents[i])
 	if t, ok := c.splice[p]; ok {
 		return t
 	}
@@ -189,7 +222,7 @@ func (c *chat) preserve(b int) ([]int, bool) {
 
 // before returns the newest record before b with the uuid.
 func (c *chat) before(uuid string, b int) int {
-	if i := c.find(uuid, b); i != none && i < b {
+	if i := c.find(c.id(uuid), b); i != none && i < b {
 		return i
 	}
 	return none
@@ -197,9 +230,9 @@ func (c *chat) before(uuid string, b int) int {
 
 // after returns the first record from b on with the uuid; b when there is none.
 func (c *chat) after(uuid string, b int) int {
-	for _, i := range c.byUUID[uuid] {
-		if i >= b {
-			return i
+	for _, i := range c.named(c.id(uuid)) {
+		if int(i) >= b {
+			return int(i)
 		}
 	}
 	return b
@@ -221,7 +254,7 @@ func (c *chat) between(head, tail int) []int {
 // path returns the chain that ends at leaf, from its root on. It terminates on
 // cycles.
 func (c *chat) path(leaf int) []int {
-	seen := map[int]bool{}
+	seen := make([]bool, len(c.recs))
 	for t, ok := c.splice[leaf]; ok && !seen[t]; t, ok = c.splice[leaf] {
 		seen[t] = true
 		leaf = t
@@ -237,7 +270,7 @@ func (c *chat) path(leaf int) []int {
 }
 
 // leaf returns the last record before end that a chain can end at.
-func (c *chat) leaf(end int) int { return c.leaves[end] }
+func (c *chat) leaf(end int) int { return int(c.leaves[end]) }
 
 // group is one message of the model or one record of another kind, with the
 // indexes of its records in the order of the file.
@@ -249,7 +282,7 @@ type group struct {
 // region tells messages before the last compaction from those after it: an old
 // response that was copied is another one.
 type region struct {
-	id  string
+	id  names.ID
 	old bool
 }
 
@@ -274,15 +307,16 @@ func (c *chat) live(leaf int) []group {
 
 	var groups []group
 	responses := map[answer]int{}
-	on := make(map[int]bool, len(path))
+	on := make([]bool, len(c.recs))
 	answered := map[region]bool{}
-	for _, i := range path {
+	for n, i := range path {
 		on[i] = true
 		r := c.recs[i]
 		if !r.isMessage() || c.gone(i) {
 			continue
 		}
-		for _, id := range r.results {
+		_, results := c.file.linked(r)
+		for _, id := range results {
 			answered[region{id, old(i)}] = true
 		}
 		if r.response != 0 {
@@ -293,7 +327,7 @@ func (c *chat) live(leaf int) []group {
 			}
 			responses[k] = len(groups)
 		}
-		groups = append(groups, group{recs: []int{i}})
+		groups = append(groups, group{recs: path[n : n+1 : n+1]})
 	}
 	c.recover(groups, responses, answered, on, old, leaf)
 	return c.hoist(groups)
@@ -303,12 +337,12 @@ func (c *chat) live(leaf int) []group {
 // several records have names none of them.
 func (c *chat) gone(i int) bool {
 	u := c.recs[i].uuid
-	return c.dropped[i] || c.removed[u] && len(c.byUUID[u]) == 1
+	return c.dropped[i] || c.removed[u] && len(c.named(u)) == 1
 }
 
 // recover adds what the chain of parents misses because of parallel calls: the
 // other fragments of a response and the results of its calls.
-func (c *chat) recover(groups []group, responses map[answer]int, answered map[region]bool, on map[int]bool, old func(int) bool, leaf int) {
+func (c *chat) recover(groups []group, responses map[answer]int, answered map[region]bool, on []bool, old func(int) bool, leaf int) {
 	if len(responses) == 0 {
 		return
 	}
@@ -319,7 +353,7 @@ func (c *chat) recover(groups []group, responses map[answer]int, answered map[re
 		}
 		if g, ok := responses[answer{r.response, old(i)}]; ok && r.response != 0 {
 			groups[g].recs = append(groups[g].recs, i)
-		} else if r.kind == kindUser && len(r.results) > 0 {
+		} else if r.kind == kindUser && r.answers > 0 {
 			results = append(results, i)
 		}
 	}
@@ -327,13 +361,15 @@ func (c *chat) recover(groups []group, responses map[answer]int, answered map[re
 	for _, g := range responses {
 		slices.Sort(groups[g].recs)
 		for _, i := range groups[g].recs {
-			for _, id := range c.recs[i].calls {
+			made, _ := c.file.linked(c.recs[i])
+			for _, id := range made {
 				calls[region{id, old(i)}] = g
 			}
 		}
 	}
 	for _, i := range results {
-		for _, id := range c.recs[i].results {
+		_, ids := c.file.linked(c.recs[i])
+		for _, id := range ids {
 			k := region{id, old(i)}
 			if g, ok := calls[k]; ok && !answered[k] {
 				groups[g].late = append(groups[g].late, i)
@@ -358,15 +394,17 @@ func (c *chat) hoist(groups []group) []group {
 			i = end
 			continue
 		}
-		own := map[string]bool{}
+		own := map[names.ID]bool{}
 		for _, k := range g.recs {
-			for _, id := range c.recs[k].calls {
+			made, _ := c.file.linked(c.recs[k])
+			for _, id := range made {
 				own[id] = true
 			}
 		}
 		var results, rest []group
 		for _, h := range groups[i+1 : end] {
-			if r := c.recs[h.recs[0]]; slices.ContainsFunc(r.results, func(id string) bool { return own[id] }) {
+			_, ids := c.file.linked(c.recs[h.recs[0]])
+			if slices.ContainsFunc(ids, func(id names.ID) bool { return own[id] }) {
 				results = append(results, h)
 			} else {
 				rest = append(rest, h)

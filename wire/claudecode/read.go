@@ -12,6 +12,7 @@ import (
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/anthropic"
+	"github.com/agentcompact/agentcompact/wire/internal/names"
 )
 
 // piece says which part of its records an entry is.
@@ -25,16 +26,19 @@ const (
 
 // entry is where a live message comes from.
 type entry struct {
-	recs  []int
-	piece piece
+	first, n int32 // in order
+	piece    piece
 }
+
+// at returns the records of an entry.
+func (c *chat) at(e entry) []int32 { return c.order[e.first : e.first+e.n] }
 
 // build makes the conversations.
 func (f *file) build(ctx context.Context, out *wire.File) error {
 	var mainRecs []*record
 	sides := map[int][]*record{}
-	sideOf := map[string]int{}
-	agentOf := map[string]int{}
+	sideOf := map[names.ID]int{}
+	agentOf := map[names.ID]int{}
 	for i := range f.recs {
 		r := &f.recs[i]
 		if !r.side {
@@ -42,17 +46,17 @@ func (f *file) build(ctx context.Context, out *wire.File) error {
 			continue
 		}
 		n, ok := agentOf[r.agent]
-		if r.agent == "" || !ok {
+		if r.agent == 0 || !ok {
 			if n, ok = sideOf[r.parent]; !ok {
 				if n, ok = sideOf[r.logical]; !ok {
 					n = len(sides)
 				}
 			}
 		}
-		if r.agent != "" {
+		if r.agent != 0 {
 			agentOf[r.agent] = n
 		}
-		if r.uuid != "" {
+		if r.uuid != 0 {
 			sideOf[r.uuid] = n
 		}
 		sides[n] = append(sides[n], r)
@@ -126,21 +130,29 @@ func (f *file) conversation(c *chat) (*wire.Conversation, error) {
 	checkpoints, refs := f.boundaries(c)
 	groups := c.live(c.leaf(len(c.recs)))
 	c.clearedAt()
+	var model, synthetic names.ID
+	synthetic = c.id(syntheticModel)
 	for _, g := range groups {
 		first := c.recs[g.recs[0]]
+		e := entry{first: int32(len(c.order)), n: int32(len(g.recs)), piece: whole}
 		switch {
-		case first.kind == kindAttachment && c.cleared[first.uuid] > g.recs[0]:
+		case first.kind == kindAttachment && len(c.cleared) > 0 && c.cleared[f.ids.Text(first.uuid)] > g.recs[0]:
+			continue
 		case first.kind == kindAssistant:
-			if first.model != syntheticModel {
-				conv.Envelope.Model = first.model
+			if first.model != synthetic || synthetic == 0 {
+				model = first.model
 			}
-			c.entries = append(c.entries, entry{g.recs, whole})
 		case first.split():
-			c.entries = append(c.entries, entry{g.recs, results}, entry{g.recs, rest})
-		default:
-			c.entries = append(c.entries, entry{g.recs, whole})
+			e.piece = results
+			c.entries = append(c.entries, e)
+			e.piece = rest
+		}
+		c.entries = append(c.entries, e)
+		for _, i := range g.recs {
+			c.order = append(c.order, int32(i))
 		}
 	}
+	conv.Envelope.Model = f.ids.Text(model)
 	conv.Leave(len(c.entries), c.entry)
 	if err := f.title(c, conv); err != nil {
 		return nil, err
@@ -148,7 +160,7 @@ func (f *file) conversation(c *chat) (*wire.Conversation, error) {
 	// Few records can be checkpoints.
 	at := map[session.Source]int{}
 	for i, e := range c.entries {
-		if r := c.recs[e.recs[0]]; r.summary || r.mark() != nil {
+		if r := c.recs[c.at(e)[0]]; r.summary || r.mark() != nil {
 			m, err := c.entry(i)
 			if err != nil {
 				return nil, err
@@ -200,11 +212,12 @@ func (f *file) title(c *chat, conv *wire.Conversation) error {
 // entry reads the i-th live message.
 func (c *chat) entry(i int) (wire.Entry, error) {
 	en := c.entries[i]
-	first := c.recs[en.recs[0]]
+	recs := c.at(en)
+	first := c.recs[recs[0]]
 	var head, last line
 	var raw json.RawMessage
 	var parts []session.Part
-	for k, n := range en.recs {
+	for k, n := range recs {
 		r := c.recs[n]
 		l, b, err := c.file.load(r)
 		if err != nil {
@@ -223,12 +236,12 @@ func (c *chat) entry(i int) (wire.Entry, error) {
 	case first.kind == kindAssistant:
 		e.Message = assistant(&head, parts)
 		// A figure from before a compaction says nothing of what is left.
-		if en.recs[0] >= c.lastBoundary {
-			e.Usage = last.Message.Usage.Session(first.model)
+		if int(recs[0]) >= c.lastBoundary {
+			e.Usage = last.Message.Usage.Session(head.Message.Model)
 		}
 	case en.piece == results || en.piece == whole && len(res) > 0:
 		e.Message = session.Message{Role: session.RoleTool, Parts: res, Source: session.Source{Kind: session.SourceTool}}
-		if c.clear(res, en.recs[0]) {
+		if c.clear(res, int(recs[0])) {
 			e.Message.Source = session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormCleared}
 		}
 	default:
@@ -239,14 +252,14 @@ func (c *chat) entry(i int) (wire.Entry, error) {
 		}
 		e.Message = session.Message{Role: session.RoleUser, Parts: other, Source: head.source(first.kind, other)}
 		if first.summary {
-			e.Message.Source = compact.CheckpointSource(first.identity())
+			e.Message.Source = compact.CheckpointSource(c.file.identity(first))
 		}
 	}
 	m := &e.Message
 	if m.ID == "" {
-		m.ID = first.uuid
+		m.ID = head.UUID
 	}
-	if len(en.recs) == 1 && en.piece == whole {
+	if len(recs) == 1 && en.piece == whole {
 		m.Origin = &session.Origin{Format: Format, Raw: raw}
 	}
 	if k := first.mark(); k != nil && k.Source != nil && en.piece != results {
@@ -274,11 +287,11 @@ func assistant(l *line, parts []session.Part) session.Message {
 }
 
 // identity is that of the compaction whose summary the record is.
-func (r *record) identity() string {
+func (f *file) identity(r *record) string {
 	if m := r.mark(); m != nil && m.ID != "" {
 		return m.ID
 	}
-	return r.uuid
+	return f.ids.Text(r.uuid)
 }
 
 // clearedAt finds, by call id and uuid, where a micro-compaction cleared a
@@ -354,7 +367,7 @@ func (f *file) boundaries(c *chat) (list []wire.Checkpoint, refs []string) {
 			}
 			ref, cp.Hides = m.ID, *m.Hides
 		} else if k := slices.IndexFunc(c.recs[b:end], func(r *record) bool { return r.summary }); k >= 0 {
-			ref = c.recs[b+k].identity()
+			ref = f.identity(c.recs[b+k])
 		}
 		list, refs = append(list, cp), append(refs, ref)
 	}

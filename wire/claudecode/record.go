@@ -9,6 +9,7 @@ import (
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire/internal/anthropic"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/names"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 )
 
@@ -58,10 +59,12 @@ type record struct {
 	blocks   int32 // of the content
 	response int32 // the response that it is a fragment of; 0 for none
 
-	uuid, parent, logical string
-	agent                 string
-	model                 string
-	calls, results        []string
+	uuid, parent, logical names.ID
+	agent, model          names.ID
+	// first is where the ids of its calls and then those of its results begin in
+	// the file's links; calls and answers are how many they are.
+	first          uint32
+	calls, answers int32
 	// rare is what few records have; nil for most.
 	rare *rare
 }
@@ -71,7 +74,7 @@ type rare struct {
 	compact *compactMetadata
 	time    time.Time // of a compaction
 	micro   *microMetadata
-	removes []string // uuids that this record takes out of the conversation
+	removes []names.ID // uuids that this record takes out of the conversation
 	mark    *mark
 }
 
@@ -188,35 +191,34 @@ func parse(raw json.RawMessage) (line, bool) {
 	return l, ok
 }
 
-// interner keeps one copy of strings that come again.
-type interner map[string]string
-
-func (in interner) get(s string) string {
-	if have, ok := in[s]; ok {
-		return have
-	}
-	in[s] = s
-	return s
-}
-
 // scanner makes records of lines.
 type scanner struct {
-	ids       interner
-	responses map[string]int32
+	f         *file
+	responses map[response]int32
+}
+
+// response is what tells the response that a record is a fragment of.
+type response struct{ id, request names.ID }
+
+// linked returns the ids of the calls of a record, and those of the results.
+func (f *file) linked(r *record) (calls, results []names.ID) {
+	all := f.links[r.first:]
+	return all[:r.calls], all[r.calls : r.calls+r.answers]
 }
 
 // record keeps what links the line to others.
 func (s *scanner) record(l *line) record {
+	ids := &s.f.ids
 	r := record{
-		uuid: s.ids.get(l.UUID), parent: s.ids.get(l.Parent), logical: s.ids.get(l.Logical), root: l.Parent == "",
-		side: l.Side, agent: s.ids.get(l.Agent), summary: l.Summary, ends: l.Type == typeUser || l.Type == typeAssistant,
+		uuid: ids.Add(l.UUID), parent: ids.Add(l.Parent), logical: ids.Add(l.Logical), root: l.Parent == "",
+		side: l.Side, agent: ids.Add(l.Agent), summary: l.Summary, ends: l.Type == typeUser || l.Type == typeAssistant,
 	}
 	var content json.RawMessage
 	switch l.Type {
 	case typeSummary, typeUser, typeAssistant:
 		if l.Message != nil {
 			content = l.Message.Content
-			r.model = s.ids.get(l.Message.Model)
+			r.model = ids.Add(l.Message.Model)
 		}
 	case typeAttachment:
 		r.left = true
@@ -226,20 +228,22 @@ func (s *scanner) record(l *line) record {
 	}
 	blocks, _ := anthropic.Outlines(content)
 	r.blocks = int32(len(blocks))
-	for _, b := range blocks {
-		switch b.Type {
-		case "tool_use":
-			r.calls = append(r.calls, s.ids.get(b.ID))
-		case "tool_result":
-			r.results = append(r.results, s.ids.get(b.ID))
+	r.first = uint32(len(s.f.links))
+	r.calls = s.link(blocks, "tool_use")
+	r.answers = s.link(blocks, "tool_result")
+	extra := rare{mark: l.Mark}
+	remove := func(uuids []string) {
+		for _, u := range uuids {
+			extra.removes = append(extra.removes, ids.Add(u))
 		}
 	}
-	extra := rare{removes: append(append([]string(nil), l.Supersedes...), l.Retracted...), mark: l.Mark}
+	remove(l.Supersedes)
+	remove(l.Retracted)
 	switch {
 	case l.Type == typeSummary:
 		// A title has no message; an authored form of the compaction summary
 		// has one.
-		if r.blocks > 0 && r.uuid != "" {
+		if r.blocks > 0 && r.uuid != 0 {
 			r.kind, r.summary = kindUser, true
 		}
 	case l.Type == typeAttachment && r.blocks > 0:
@@ -252,7 +256,7 @@ func (s *scanner) record(l *line) record {
 	case l.Type == typeAssistant:
 		r.kind = kindAssistant
 		if l.Message.ID != "" {
-			key := l.Message.ID + "\x00" + l.Request
+			key := response{ids.Add(l.Message.ID), ids.Add(l.Request)}
 			if s.responses[key] == 0 {
 				s.responses[key] = int32(len(s.responses) + 1)
 			}
@@ -268,13 +272,25 @@ func (s *scanner) record(l *line) record {
 		}
 		extra.micro = l.Micro
 		if l.Snip != nil {
-			extra.removes = append(extra.removes, l.Snip.Removed...)
+			remove(l.Snip.Removed)
 		}
 	}
 	if extra.compact != nil || extra.micro != nil || extra.removes != nil || extra.mark != nil {
 		r.rare = &extra
 	}
 	return r
+}
+
+// link keeps the ids of the blocks of a type and returns how many they are.
+func (s *scanner) link(blocks []anthropic.Outline, kind string) int32 {
+	n := int32(0)
+	for _, b := range blocks {
+		if b.Type == kind {
+			s.f.links = append(s.f.links, s.f.ids.Add(b.ID))
+			n++
+		}
+	}
+	return n
 }
 
 func (r *record) mark() *mark {
@@ -297,7 +313,7 @@ func (r *record) canEnd() bool { return r.ends || r.kind != kindNone }
 
 // split reports whether the record is of a user and holds results and something
 // else.
-func (r *record) split() bool { return len(r.results) > 0 && len(r.results) < int(r.blocks) }
+func (r *record) split() bool { return r.answers > 0 && r.answers < r.blocks }
 
 // count is how many messages of the session a record other than a fragment is.
 func (r *record) count() int {

@@ -29,7 +29,7 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 	}
 	var tail []byte
 	if c := w.f.chats[conversation]; items != nil && !c.unchanged(items) {
-		a := &appender{chat: c, taken: w.f.uuids()}
+		a := &appender{chat: c}
 		if err := a.write(ctx, items); err != nil {
 			return err
 		}
@@ -53,14 +53,6 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 	return nil
 }
 
-func (f *file) uuids() map[string]bool {
-	taken := make(map[string]bool, len(f.recs))
-	for i := range f.recs {
-		taken[f.recs[i].uuid] = true
-	}
-	return taken
-}
-
 // unchanged reports whether the items are the conversation as it was read.
 func (c *chat) unchanged(items []wire.Item) bool {
 	if len(items) != len(c.entries) {
@@ -77,7 +69,6 @@ func (c *chat) unchanged(items []wire.Item) bool {
 // appender makes the records that are appended to the file.
 type appender struct {
 	chat   *chat
-	taken  map[string]bool
 	buf    bytes.Buffer
 	seed   string
 	n      int
@@ -154,10 +145,10 @@ func (a *appender) write(ctx context.Context, items []wire.Item) error {
 	if a.prev = ""; from > 0 || len(c.entries) > 0 && (len(run) == 0 || items[from].Entry > 0) {
 		a.compacted(items[:from], run, comp)
 	} else if last := c.leaf(len(c.recs)); last >= 0 {
-		a.prev = c.recs[last].uuid
+		a.prev = c.uuid(last)
 	}
 	if len(run) > 0 {
-		a.prev = c.recs[run[len(run)-1]].uuid
+		a.prev = c.uuid(run[len(run)-1])
 	}
 	for i := end; i < len(items); i++ {
 		a.item(items[i])
@@ -207,6 +198,9 @@ func (a *appender) start(ctx context.Context, comp *wire.Compaction) error {
 	return a.err
 }
 
+// uuid is that of a record.
+func (c *chat) uuid(i int) string { return c.file.ids.Text(c.recs[i].uuid) }
+
 // uuid returns the next uuid, the same for the same compaction.
 func (a *appender) uuid() string {
 	for {
@@ -216,8 +210,7 @@ func (a *appender) uuid() string {
 		b[6] = b[6]&0x0f | 0x80 // version 8: our own kind
 		b[8] = b[8]&0x3f | 0x80
 		id := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-		if !a.taken[id] {
-			a.taken[id] = true
+		if _, taken := a.chat.file.ids.Find(id); !taken {
 			return id
 		}
 	}
@@ -268,14 +261,14 @@ func (a *appender) run(items []wire.Item) (from int, recs []int) {
 	}
 	// An agent follows the parents that are in the file from the last record to
 	// the first: what they do not reach must be copied.
-	last := c.entries[items[len(items)-1].Entry].recs
-	chain := map[int]bool{}
+	last := c.at(c.entries[items[len(items)-1].Entry])
+	chain := make([]bool, len(c.recs))
 	for i := last[len(last)-1]; i != none && !chain[i]; i = c.parents[i] {
 		chain[i] = true
 	}
 	for from < len(items) {
 		e := c.entries[items[from].Entry]
-		if chain[e.recs[0]] && e.piece != rest {
+		if chain[c.at(e)[0]] && e.piece != rest {
 			break
 		}
 		from++
@@ -286,11 +279,11 @@ func (a *appender) run(items []wire.Item) (from int, recs []int) {
 		if e.piece == rest {
 			continue // its record is there with the results
 		}
-		for _, i := range e.recs {
+		for _, i := range c.at(e) {
 			if len(recs) > 0 {
-				recs = append(recs, before[i]...)
+				recs = append(recs, before[int(i)]...)
 			}
-			recs = append(recs, i)
+			recs = append(recs, int(i))
 		}
 	}
 	return from, recs
@@ -298,15 +291,17 @@ func (a *appender) run(items []wire.Item) (from int, recs []int) {
 
 // standing returns the records that are no messages, by the message of the chain
 // that they stand before.
-func (c *chat) standing(chain map[int]bool) map[int][]int {
+func (c *chat) standing(chain []bool) map[int][]int {
 	out := map[int][]int{}
 	var pending []int
 	for i, r := range c.recs {
 		switch {
 		case !chain[i]:
 		case r.isMessage():
-			out[i], pending = pending, nil
-		case r.uuid != "" && !r.boundary():
+			if pending != nil {
+				out[i], pending = pending, nil
+			}
+		case r.uuid != 0 && !r.boundary():
 			pending = append(pending, i)
 		}
 	}
@@ -315,8 +310,8 @@ func (c *chat) standing(chain map[int]bool) map[int][]int {
 
 // nameable reports whether the records of an entry can be named by uuid.
 func (c *chat) nameable(n int) bool {
-	for _, i := range c.entries[n].recs {
-		if u := c.recs[i].uuid; u == "" || len(c.byUUID[u]) != 1 || c.recs[i].boundary() {
+	for _, i := range c.at(c.entries[n]) {
+		if u := c.recs[i].uuid; u == 0 || len(c.named(u)) != 1 || c.recs[i].boundary() {
 			return false
 		}
 	}
@@ -331,7 +326,7 @@ func (a *appender) compacted(items []wire.Item, run []int, comp *wire.Compaction
 	boundary := rawjson.Object{}
 	boundary.Set("parentUuid", nil)
 	for i := len(c.recs) - 1; i >= 0; i-- { // the last record with an id, message or not
-		if u := c.recs[i].uuid; u != "" {
+		if u := c.uuid(i); u != "" {
 			boundary.Set("logicalParentUuid", u)
 			break
 		}
@@ -369,9 +364,9 @@ func (a *appender) compacted(items []wire.Item, run []int, comp *wire.Compaction
 	if len(run) > 0 {
 		var messages, all []string
 		for _, i := range run {
-			all = append(all, c.recs[i].uuid)
+			all = append(all, c.uuid(i))
 			if c.recs[i].isMessage() {
-				messages = append(messages, c.recs[i].uuid)
+				messages = append(messages, c.uuid(i))
 			}
 		}
 		meta.Set("preservedSegment", map[string]string{"headUuid": all[0], "anchorUuid": a.prev, "tailUuid": all[len(all)-1]})
@@ -482,7 +477,8 @@ var noUsage = json.RawMessage(`{"input_tokens":0,"cache_creation_input_tokens":0
 // that of the item.
 func (a *appender) copyOf(it wire.Item, old *session.Message) (rawjson.Object, mark) {
 	c, e := a.chat, a.chat.entries[it.Entry]
-	first := c.recs[e.recs[0]]
+	recs := c.at(e)
+	first := c.recs[recs[0]]
 	m := it.Message
 	if m == nil && old.Source.Form == FormCleared {
 		m = old // as the agent sends it
@@ -496,7 +492,7 @@ func (a *appender) copyOf(it wire.Item, old *session.Message) (rawjson.Object, m
 		own.Source = nil
 	}
 	if first.summary {
-		own.ID = first.identity() // it stays the same compaction
+		own.ID = c.file.identity(first) // it stays the same compaction
 	}
 	var content json.RawMessage
 	switch {
@@ -507,7 +503,7 @@ func (a *appender) copyOf(it wire.Item, old *session.Message) (rawjson.Object, m
 		content = anthropic.Content(m.Parts)
 		own.Source = &m.Source
 		o.Delete("toolUseResult")
-	case len(e.recs) > 1 || e.piece != whole:
+	case len(recs) > 1 || e.piece != whole:
 		content = a.blocks(e)
 	}
 	if e.piece == rest {
@@ -541,7 +537,7 @@ func (a *appender) copyOf(it wire.Item, old *session.Message) (rawjson.Object, m
 // blocks returns the content of an entry that is not just one record.
 func (a *appender) blocks(e entry) json.RawMessage {
 	list := []json.RawMessage{}
-	for _, i := range e.recs {
+	for _, i := range a.chat.at(e) {
 		r := a.chat.recs[i]
 		l, _, err := a.chat.file.load(r)
 		if err != nil {
