@@ -204,7 +204,7 @@ func (Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, e
 }
 
 func open(ctx context.Context, text *jsonl.File) (*wire.File, error) {
-	f := &file{text: text}
+	f := &file{text: text, models: []string{""}}
 	conv, err := f.read(ctx)
 	if err != nil {
 		return nil, err

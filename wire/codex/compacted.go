@@ -103,7 +103,7 @@ func (f *file) replace(list []json.RawMessage, m *mark, text, ref string, l *lin
 		pos += max(bytes.Index(l.at.Raw[pos:], raw), 0)
 		s.ref = f.text.Ref(jsonl.Value{Offset: l.at.Offset + pos, Raw: l.at.Raw[pos : pos+len(raw)]})
 		pos += len(raw)
-		if text != "" && s.kind == kindMessage && s.role == session.RoleUser && session.TextOf(it.Parts) == text {
+		if text != "" && s.kind == kindMessage && s.role == roleUser && session.TextOf(it.Parts) == text {
 			summary = len(f.history)
 		}
 		f.history = append(f.history, s)
@@ -137,7 +137,7 @@ func (f *file) rebuild(text, ref string, l *line) {
 	var kept []step
 	n := 0
 	for n < len(f.history) && !f.history[n].isPrompt() {
-		if s := f.history[n]; s.more().ref == "" && s.kind == kindMessage && s.role != session.RoleAssistant {
+		if s := f.history[n]; s.more().ref == "" && s.kind == kindMessage && s.role != roleAssistant {
 			kept = append(kept, s)
 		}
 		n++
@@ -181,7 +181,7 @@ func (f *file) userStep(text string, at time.Time) step {
 	m := session.UserText(text)
 	it, _ := responses.Decode(responses.Encode(&m, nil)[0])
 	s := f.newStep(it)
-	s.model = ""
+	s.model = 0
 	s.set(func(r *rare) { r.made, r.time = it.Raw, at })
 	return s
 }
@@ -193,7 +193,7 @@ func (f *file) hashes() map[uint64]int {
 	for _, m := range live {
 		var h maphash.Hash
 		h.SetSeed(seed)
-		_, _ = h.WriteString(string(f.history[m.first].role))
+		_ = h.WriteByte(byte(f.history[m.first].role))
 		for n := m.first; n < m.to; n++ {
 			if s := &f.history[n]; s.speaks() {
 				maphash.WriteComparable(&h, s.hash)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
@@ -26,10 +27,11 @@ type file struct {
 	refs        []string // compaction ids, as many as checkpoints
 	side        int
 	provider    string
-	model       string
-	base        string // base instructions
-	meta        bool   // session_meta was seen
-	fresh       bool   // the next item begins a message
+	models      []string // that were in force; the first is none
+	model       int32    // the one in force, in models
+	base        string   // base instructions
+	meta        bool     // session_meta was seen
+	fresh       bool     // the next item begins a message
 	last        time.Time
 	ordinal     *int64          // of the last record
 	total       json.RawMessage // the last token count
@@ -46,10 +48,10 @@ type step struct {
 	// ref is where the item stands, or the record that it is all of.
 	ref  jsonl.Ref
 	hash uint64 // of the item's bytes
-	// model is the one in force when the item was written.
-	model string
-	role  session.Role
+	// model is the one in force when the item was written, in the file's models.
+	model int32
 	said  int32 // how many bytes of text the item has
+	role  role
 	kind  kind
 	// record tells that ref is that of the record.
 	record bool
@@ -61,6 +63,34 @@ type step struct {
 	rare *rare
 }
 
+// role is who speaks.
+type role byte
+
+const (
+	roleUser role = iota
+	roleAssistant
+	roleTool
+	roleDeveloper
+	roleSystem
+)
+
+func roleOf(r session.Role) role {
+	switch r {
+	case session.RoleAssistant:
+		return roleAssistant
+	case session.RoleTool:
+		return roleTool
+	case session.RoleDeveloper:
+		return roleDeveloper
+	case session.RoleSystem:
+		return roleSystem
+	}
+	return roleUser
+}
+
+// instructs reports whether the message is of a developer or the system.
+func (r role) instructs() bool { return r == roleDeveloper || r == roleSystem }
+
 // kind is what an item is to the conversation.
 type kind byte
 
@@ -69,12 +99,11 @@ const (
 	kindMessage
 	kindCompaction
 	kindSnapshot
-	kindUsage // a token count
+	kindUsage // a token count; ref is that of its record
 )
 
 // rare is what few steps have.
 type rare struct {
-	usage  *session.Usage  // of a token count
 	source *session.Source // what our mark says
 	ref    string          // the compaction that it is the checkpoint of
 	made   json.RawMessage // an item that is not in the file
@@ -154,8 +183,8 @@ func (f *file) record(l *line) bool {
 		var p struct {
 			Model string `json:"model"`
 		}
-		if lenient(json.Unmarshal(l.Payload, &p)) && p.Model != "" && p.Model != f.model {
-			f.model = p.Model // else the steps would keep a copy a turn
+		if lenient(json.Unmarshal(l.Payload, &p)) && p.Model != "" {
+			f.setModel(p.Model)
 		}
 	}
 	return true
@@ -165,7 +194,7 @@ var seed = maphash.MakeSeed()
 
 // newStep makes the step of an item. Where it stands is the caller's to set.
 func (f *file) newStep(it responses.Item) step {
-	s := step{hash: maphash.Bytes(seed, it.Raw), model: f.model, role: it.Role, empty: len(it.Parts) == 0}
+	s := step{hash: maphash.Bytes(seed, it.Raw), model: f.model, role: roleOf(it.Role), empty: len(it.Parts) == 0}
 	switch it.Type {
 	case responses.TypeMessage:
 		s.kind = kindMessage
@@ -174,7 +203,7 @@ func (f *file) newStep(it responses.Item) step {
 	case responses.TypeSnapshot:
 		s.kind = kindSnapshot
 	}
-	if s.role == session.RoleUser && s.kind == kindMessage {
+	if s.role == roleUser && s.kind == kindMessage {
 		s.typed, s.said = source(it).Kind == session.SourceUser, int32(len(session.TextOf(it.Parts)))
 	}
 	return s
@@ -203,22 +232,33 @@ func (f *file) item(l *line) {
 	f.fresh = false
 }
 
-// event looks at the events that say something of the conversation.
-func (f *file) event(l *line) {
-	var p struct {
-		Type string `json:"type"`
-		Info struct {
-			Total json.RawMessage `json:"total_token_usage"`
-			Last  *struct {
-				Input     int `json:"input_tokens"`
-				Cached    int `json:"cached_input_tokens"`
-				Write     int `json:"cache_write_input_tokens"`
-				Output    int `json:"output_tokens"`
-				Reasoning int `json:"reasoning_output_tokens"`
-			} `json:"last_token_usage"`
-		} `json:"info"`
-		Turns int `json:"num_turns"`
+// setModel sets the model in force.
+func (f *file) setModel(name string) {
+	n := slices.Index(f.models, name)
+	if n < 0 {
+		n, f.models = len(f.models), append(f.models, name)
 	}
+	f.model = int32(n)
+}
+
+// report is an event that says something of the conversation.
+type report struct {
+	Type string `json:"type"`
+	Info struct {
+		Total json.RawMessage `json:"total_token_usage"`
+		Last  *struct {
+			Input     int `json:"input_tokens"`
+			Cached    int `json:"cached_input_tokens"`
+			Write     int `json:"cache_write_input_tokens"`
+			Output    int `json:"output_tokens"`
+			Reasoning int `json:"reasoning_output_tokens"`
+		} `json:"last_token_usage"`
+	} `json:"info"`
+	Turns int `json:"num_turns"`
+}
+
+func (f *file) event(l *line) {
+	var p report
 	if !lenient(json.Unmarshal(l.Payload, &p)) {
 		return
 	}
@@ -230,13 +270,29 @@ func (f *file) event(l *line) {
 			return
 		}
 		f.total = p.Info.Total
-		f.history = append(f.history, step{kind: kindUsage, rare: &rare{usage: &session.Usage{
-			Node: session.NoSeq, Prompt: u.Input, Completion: u.Output, CacheRead: u.Cached, CacheWrite: u.Write, Reasoning: u.Reasoning,
-			Provider: f.route(), Model: f.model,
-		}}})
+		f.history = append(f.history, step{kind: kindUsage, ref: f.text.Ref(l.at), model: f.model})
 	case "thread_rolled_back":
 		f.rollBack(p.Turns)
 	}
+}
+
+// usage reads a token count again.
+func (f *file) usage(s *step) (*session.Usage, error) {
+	raw, err := f.text.Load(s.ref)
+	if err != nil {
+		return nil, &wire.Error{Format: Format, Offset: s.ref.Offset(), Detail: "the token count could not be read again", Err: err}
+	}
+	l, _ := parse(jsonl.Value{Raw: raw}) // it was parsed before
+	var p report
+	_ = json.Unmarshal(l.Payload, &p)
+	u := p.Info.Last
+	if u == nil {
+		return nil, nil // unreachable: it was there before
+	}
+	return &session.Usage{
+		Node: session.NoSeq, Prompt: u.Input, Completion: u.Output, CacheRead: u.Cached, CacheWrite: u.Write, Reasoning: u.Reasoning,
+		Provider: f.route(), Model: f.models[s.model],
+	}, nil
 }
 
 func (f *file) route() string {
@@ -262,7 +318,7 @@ func (f *file) rollBack(n int) {
 // isPrompt reports whether a user typed the item.
 func (s *step) isPrompt() bool {
 	r := s.more()
-	if s.kind == kindUsage || r.ref != "" || s.role != session.RoleUser || s.empty {
+	if s.kind == kindUsage || r.ref != "" || s.role != roleUser || s.empty {
 		return false
 	}
 	if r.source != nil {
@@ -280,10 +336,10 @@ func count(steps []step) int {
 	for i := range steps {
 		s := &steps[i]
 		if s.speaks() {
-			if !open || s.role != session.RoleAssistant {
+			if !open || s.role != roleAssistant {
 				n++
 			}
-			open = s.role == session.RoleAssistant
+			open = s.role == roleAssistant
 		}
 		open = open && s.kind != kindUsage
 	}
@@ -293,8 +349,8 @@ func count(steps []step) int {
 // message is a live message: the steps of the history from the first to the one
 // before to that speak.
 type message struct {
-	first, to int
-	usage     *session.Usage
+	first, to int32
+	usage     int32 // the step with its token count; -1 when there is none
 }
 
 // group makes messages of the history. lead are the developer messages at its
@@ -306,22 +362,22 @@ func (f *file) group() (lead []step, live []message) {
 		if s.kind == kindSnapshot {
 			continue
 		}
-		if s.kind == kindUsage || s.more().source != nil || s.role != session.RoleDeveloper && s.role != session.RoleSystem {
+		if s.kind == kindUsage || s.more().source != nil || !s.role.instructs() {
 			break
 		}
 		lead = append(lead, *s)
 	}
-	var pending *session.Usage
+	pending := int32(-1)
 	open := false // the last message is the model's, and may go on
 	for ; n < len(f.history); n++ {
 		s := &f.history[n]
 		if s.kind == kindUsage {
 			// The count stands before the items of its response in old files and
 			// after them in new ones.
-			if k := len(live) - 1; open && live[k].usage == nil {
-				live[k].usage = s.rare.usage
+			if k := len(live) - 1; open && live[k].usage < 0 {
+				live[k].usage = int32(n)
 			} else {
-				pending = s.rare.usage
+				pending = int32(n)
 			}
 			open = false
 			continue
@@ -329,17 +385,17 @@ func (f *file) group() (lead []step, live []message) {
 		if !s.speaks() {
 			continue
 		}
-		model := s.role == session.RoleAssistant
+		model := s.role == roleAssistant
 		if open && model && !s.begins {
-			live[len(live)-1].to = n + 1
+			live[len(live)-1].to = int32(n + 1)
 			continue
 		}
-		m := message{first: n, to: n + 1}
+		m := message{first: int32(n), to: int32(n + 1), usage: -1}
 		switch {
 		case model:
-			m.usage, pending = pending, nil
-		case s.role != session.RoleTool:
-			pending = nil
+			m.usage, pending = pending, -1
+		case s.role != roleTool:
+			pending = -1
 		}
 		live = append(live, m)
 		open = model
@@ -387,11 +443,17 @@ func (f *file) entry(i int) (wire.Entry, error) {
 		if err != nil {
 			return wire.Entry{}, err
 		}
-		if b.Add(it, n); n == m.first {
+		if b.Add(it, int(n)); n == m.first {
 			head, record, e.Time = it, rec, at
 		}
 	}
-	e.Message, e.Usage = b.Messages[0].Message, m.usage
+	e.Message = b.Messages[0].Message
+	if m.usage >= 0 {
+		var err error
+		if e.Usage, err = f.usage(&f.history[m.usage]); err != nil {
+			return wire.Entry{}, err
+		}
+	}
 	if len(b.Messages[0].Items) == 1 && record != nil {
 		e.Message.Origin = &session.Origin{Format: Format, Raw: record}
 	}
@@ -399,10 +461,10 @@ func (f *file) entry(i int) (wire.Entry, error) {
 	switch {
 	case r.ref != "":
 		*src = compact.CheckpointSource(r.ref)
-	case first.role == session.RoleUser, first.role == session.RoleDeveloper, first.role == session.RoleSystem:
+	case first.role == roleUser, first.role.instructs():
 		*src = source(head)
-	case first.role == session.RoleAssistant:
-		src.Provider, src.Model = f.route(), first.model
+	case first.role == roleAssistant:
+		src.Provider, src.Model = f.route(), f.models[first.model]
 	}
 	if r.source != nil {
 		derived := *src
@@ -431,7 +493,7 @@ func (f *file) itemsOf(i int) ([]json.RawMessage, error) {
 func (f *file) conversation() (*wire.Conversation, error) {
 	f.lead, f.live = f.group()
 	conv := &wire.Conversation{Side: f.side}
-	conv.Envelope.Provider, conv.Envelope.Model = f.route(), f.model
+	conv.Envelope.Provider, conv.Envelope.Model = f.route(), f.models[f.model]
 	system := func(role session.Role, parts []session.Part, src session.Source) {
 		conv.Envelope.System = append(conv.Envelope.System, session.Message{Role: role, Parts: parts, Source: src})
 	}

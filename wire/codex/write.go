@@ -173,7 +173,7 @@ func (mm *markedMessage) set(src session.Source, f *file, first json.RawMessage)
 	switch it.Role {
 	case session.RoleTool:
 	case session.RoleAssistant:
-		derived = session.Source{Kind: session.SourceModel, Provider: f.route(), Model: f.model}
+		derived = session.Source{Kind: session.SourceModel, Provider: f.route(), Model: f.models[f.model]}
 	default:
 		derived = source(it)
 	}
