@@ -43,7 +43,14 @@ func (c Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File,
 		return nil, &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
 	}
 	if linewise(b.Bytes()) {
-		return openFile(ctx, text, nil)
+		// A document may have a message a line, too.
+		document, err := text.Document()
+		if err != nil {
+			return nil, &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
+		}
+		if !document {
+			return openFile(ctx, text, nil)
+		}
 	}
 	if size > headSize {
 		if err := text.CopyRange(ctx, &b, headSize, size); err != nil {

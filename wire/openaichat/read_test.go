@@ -218,3 +218,18 @@ func TestWriteGaps(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"user\",\"content\":\"c\"}\n", string(writeTo(t, f, 0, []wire.Item{{Entry: 0}, {Entry: 2}})))
 }
+
+// A document that has a message a line is no file of lines: opened where it
+// stands, it is what it is when it is read.
+func TestOpenDocumentWithAMessageALine(t *testing.T) {
+	data := []byte("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"go\"},\n{\"role\":\"assistant\",\"content\":\"yes\"}\n]}\n")
+	f, err := Codec{}.Open(t.Context(), bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	c := f.Conversations[0]
+	require.Equal(t, 2, c.Len())
+	require.Equal(t, "m", c.Envelope.Model)
+	var out bytes.Buffer
+	m := session.UserText("more")
+	require.NoError(t, f.Writer.Write(t.Context(), &out, 0, []wire.Item{{Entry: 0}, {Entry: 1}, {Entry: -1, Message: &m}}))
+	require.True(t, json.Valid(out.Bytes()), out.String())
+}
