@@ -22,6 +22,9 @@ type GuardOptions struct {
 	MinGain float64
 	// KeepInvented leaves literals that the span does not have unmarked.
 	KeepInvented bool
+	// embedded says that the text was put together by code: what repeats itself
+	// in it is the conversation.
+	embedded bool
 }
 
 // Verdict is what a guard found. It is stored with the checkpoint.
@@ -47,7 +50,7 @@ type Verdict struct {
 const unverified = "not in the record"
 
 // Guard judges a summary without a model: it is cleaned and defused, and must
-// be complete, of the asked form, no longer than allowed, smaller than what it
+// be complete, of the asked form, no loop, no longer than allowed, smaller than what it
 // replaces and faithful: literals that the span does not have are marked. The
 // error is a [*Failure] that says what to do next; the verdict is filled in
 // either way.
@@ -109,6 +112,9 @@ func Guard(text string, req *Request, opts *GuardOptions) (string, Verdict, erro
 	}
 	if v.Span > 0 && float64(v.Tokens) > float64(v.Span)*(1-o.MinGain) {
 		return fail(Inflated, "%d tokens in place of %d", v.Tokens, v.Span)
+	}
+	if !o.embedded && looped(clean, func(f func(string)) { eachSource(req, f) }) {
+		return fail(Degenerate, "the text repeats itself")
 	}
 	return clean, v, nil
 }

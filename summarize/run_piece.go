@@ -205,7 +205,7 @@ func (r *run) once(ctx context.Context, m *model, p piece, req *Request, purpose
 		if guard != nil {
 			g = *guard
 		}
-		g.NoFloor = true
+		g.NoFloor, g.embedded = true, true
 		guard = &g
 	}
 	clean, v, err := Guard(sum.Text, p.judge, guard)
