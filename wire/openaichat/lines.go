@@ -39,6 +39,13 @@ func linewise(head []byte) bool {
 	return false
 }
 
+// cutShort reports whether a file in memory is a document without its end, which
+// may have a message a line, too.
+func cutShort(text *jsonl.File) bool {
+	shape, _ := text.Shape() // memory can be read
+	return shape == jsonl.Cut
+}
+
 // lines reads one message or one request body a line. What it cannot read stays
 // in the file and is noted.
 func (r *reader) lines() error {

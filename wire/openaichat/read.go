@@ -44,11 +44,11 @@ func (c Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File,
 	}
 	if linewise(b.Bytes()) {
 		// A document may have a message a line, too.
-		document, err := text.Document()
+		shape, err := text.Shape()
 		if err != nil {
 			return nil, &wire.Error{Format: Format, Detail: "the file could not be read", Err: err}
 		}
-		if !document {
+		if shape == jsonl.Lines {
 			return openFile(ctx, text, nil)
 		}
 	}
@@ -76,7 +76,7 @@ func openFile(ctx context.Context, text *jsonl.File, data []byte) (*wire.File, e
 		err = fault(0, "the file is empty")
 	case json.Valid(data[start:]):
 		err = r.document(start)
-	case linewise(data):
+	case linewise(data) && !cutShort(text):
 		err = r.lines()
 	default:
 		err = syntax(data[start:], start)

@@ -232,4 +232,15 @@ func TestOpenDocumentWithAMessageALine(t *testing.T) {
 	m := session.UserText("more")
 	require.NoError(t, f.Writer.Write(t.Context(), &out, 0, []wire.Item{{Entry: 0}, {Entry: 1}, {Entry: -1, Message: &m}}))
 	require.True(t, json.Valid(out.Bytes()), out.String())
+
+	// Without its end it is not taken for lines either.
+	cut := data[:len(data)-10]
+	for _, err := range []error{
+		func() error { _, err := Codec{}.Open(t.Context(), bytes.NewReader(cut), int64(len(cut))); return err }(),
+		func() error { _, err := Codec{}.Read(t.Context(), cut); return err }(),
+	} {
+		var we *wire.Error
+		require.ErrorAs(t, err, &we)
+		require.ErrorContains(t, err, "ends too early")
+	}
 }

@@ -7,16 +7,30 @@ import (
 	"io"
 )
 
-// Document reports whether the file looks like one JSON value, and not like one
-// value a line. It holds the first line; of a log it reads little more. What it
-// takes for a document may still be invalid inside.
-func (f *File) Document() (bool, error) {
+// Shape says how a file is made.
+type Shape byte
+
+// The shapes of files.
+const (
+	// Lines: values, one a line.
+	Lines Shape = iota
+	// Document: one value. What is taken for one may still be invalid inside.
+	Document
+	// Cut: one value whose end is missing.
+	Cut
+)
+
+// Shape tells lines from a document. It holds the first line; of a file of lines
+// it reads little more.
+func (f *File) Shape() (Shape, error) {
 	for v, err := range f.Values() {
-		if err != nil {
-			return false, err
-		}
-		if v.Err == nil {
-			return v.Last, nil
+		switch {
+		case err != nil:
+			return Lines, err
+		case v.Err == nil && v.Last:
+			return Document, nil
+		case v.Err == nil:
+			return Lines, nil
 		}
 		break
 	}
@@ -26,13 +40,16 @@ func (f *File) Document() (bool, error) {
 	if !bytes.Equal(head[:n], bom) {
 		n = 0
 	}
-	failed := &keepError{r: io.NewSectionReader(f.readerAt(), int64(n), f.size-int64(n))}
-	dec := json.NewDecoder(failed)
+	r := &keepError{r: io.NewSectionReader(f.readerAt(), int64(n), f.size-int64(n))}
+	dec := json.NewDecoder(r)
 	dec.UseNumber()
 	for depth := 0; ; {
 		tok, err := dec.Token()
 		if err != nil {
-			return false, failed.err
+			if depth > 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+				return Cut, r.err
+			}
+			return Lines, r.err
 		}
 		switch tok {
 		case json.Delim('{'), json.Delim('['):
@@ -41,8 +58,10 @@ func (f *File) Document() (bool, error) {
 			depth--
 		}
 		if depth == 0 {
-			_, err := dec.Token()
-			return errors.Is(err, io.EOF), failed.err
+			if _, err := dec.Token(); errors.Is(err, io.EOF) {
+				return Document, r.err
+			}
+			return Lines, r.err
 		}
 	}
 }
