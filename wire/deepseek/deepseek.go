@@ -25,6 +25,7 @@ package deepseek
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ const Format = "deepseek"
 // Codec is the codec of the format. The zero value is ready.
 type Codec struct{}
 
-var _ wire.Codec = Codec{}
+var _ wire.Opener = Codec{}
 
 // Name implements [wire.Codec].
 func (Codec) Name() string { return Format }
@@ -142,22 +143,45 @@ func (Codec) Detect(head []byte, _ bool) wire.Confidence {
 
 // file is a log with its surface.
 type file struct {
-	data    []byte
+	text    *jsonl.File
 	next    int // seq of the next event
-	surface []*event
+	surface []placed
 	conv    *wire.Conversation
 	side    int
-	ids     []string // compaction ids, as many as checkpoints
-	live    []*event // of the conversation's entries
-	calls   map[string]string
+	ids     []string        // compaction ids, as many as checkpoints
+	live    []placed        // of the conversation's entries
+	silent  int             // entries with a smaller seq report no usage
 	turn    json.RawMessage // of the last event that has one
+}
+
+// placed is a message on the surface. What it says is read again when it is
+// needed.
+type placed struct {
+	ref  jsonl.Ref
+	seq  int
+	role session.Role
+	// checkpoint is the compaction that it is the checkpoint of; nil for most.
+	checkpoint *string
+}
+
+// roles are those of the messages of events.
+var roles = map[string]session.Role{
+	typeUser: session.RoleUser, typeAssistant: session.RoleAssistant, typeResult: session.RoleTool, typeSystem: session.RoleSystem,
 }
 
 // Read implements [wire.Codec].
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
-	f := &file{data: data, conv: &wire.Conversation{}}
+	return wire.Hold(open(ctx, jsonl.Bytes(data)))
+}
+
+// Open implements [wire.Opener].
+func (Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	return open(ctx, jsonl.Stored(r, size))
+}
+
+func open(ctx context.Context, text *jsonl.File) (*wire.File, error) {
+	f := &file{text: text, conv: &wire.Conversation{}}
 	header := false
-	text := jsonl.Bytes(data)
 	notes, err := logfile.Scan(ctx, Format, text, `a header {"type":"session",…} and one event a line with "type" and "data"`, func(v jsonl.Value) bool {
 		raw := json.RawMessage(v.Raw)
 		e, ok := parse(raw)
@@ -172,19 +196,21 @@ func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
 			e.seq = *e.Seq
 		}
 		f.next = e.seq + 1
-		f.event(&e)
+		f.event(&e, text.Ref(v))
 		return false
 	})
 	if err != nil {
 		return nil, err
 	}
-	f.build()
+	if err := f.build(); err != nil {
+		return nil, err
+	}
 	return &wire.File{Format: Format, Container: "DeepSeek harness log", Conversations: []*wire.Conversation{f.conv}, Notes: notes,
-		Writer: &logfile.Writer{Format: Format, Text: text, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
+		Writer: &logfile.Writer{Format: Format, Text: text, Entries: len(f.live), Tail: f.tail}}, nil
 }
 
-// event takes in one event.
-func (f *file) event(e *event) {
+// event takes in one event, which stands at ref.
+func (f *file) event(e *event, ref jsonl.Ref) {
 	var d struct {
 		Turn   json.RawMessage `json:"turn"`
 		Header struct {
@@ -200,8 +226,12 @@ func (f *file) event(e *event) {
 	}
 	switch e.Type {
 	case typeUser, typeAssistant, typeResult, typeSystem:
-		if _, ok := e.message(); ok {
-			f.place(e)
+		if m, ok := e.message(); ok {
+			p := placed{ref: ref, seq: e.seq, role: roles[e.Type]}
+			if compact.IsCheckpointSource(m.Source) {
+				p.checkpoint = &m.Source.Ref
+			}
+			f.place(e, p)
 		}
 	case typeHeader:
 		env := &f.conv.Envelope
@@ -254,7 +284,7 @@ func (e *event) time() time.Time {
 }
 
 // place puts an event on the surface.
-func (f *file) place(e *event) {
+func (f *file) place(e *event, p placed) {
 	var op struct {
 		Op       string `json:"op"`
 		Start    *int   `json:"start"`
@@ -263,24 +293,24 @@ func (f *file) place(e *event) {
 		EndSeq   *int   `json:"endSeq"`
 	}
 	if rawjson.Kind(e.Op) != '{' || !splice.Lenient(json.Unmarshal(e.Op, &op)) || op.Op != "replace" {
-		f.surface = append(f.surface, e)
+		f.surface = append(f.surface, p)
 		return
 	}
 	if op.Start == nil {
 		op.Start, op.End = op.StartSeq, op.EndSeq
 	}
 	if op.Start == nil || op.End == nil {
-		f.surface = append(f.surface, e)
+		f.surface = append(f.surface, p)
 		return
 	}
-	at := func(seq int) int { return slices.IndexFunc(f.surface, func(s *event) bool { return s.seq == seq }) }
+	at := func(seq int) int { return slices.IndexFunc(f.surface, func(s placed) bool { return s.seq == seq }) }
 	from, to := at(*op.Start), at(*op.End)
 	if from < 0 || to < from {
-		f.surface = append(f.surface, e)
+		f.surface = append(f.surface, p)
 		return
 	}
 	f.side += to - from + 1
-	f.surface = append(f.surface[:from:from], append([]*event{e}, f.surface[to+1:]...)...)
+	f.surface = append(f.surface[:from:from], append([]placed{p}, f.surface[to+1:]...)...)
 }
 
 // rawMessage returns the message of an event, byte for byte.
@@ -450,46 +480,55 @@ func decode(raw json.RawMessage) session.Part {
 }
 
 // build makes the conversation of the surface.
-func (f *file) build() {
+func (f *file) build() error {
 	c := f.conv
 	c.Side = f.side
-	f.calls = map[string]string{}
-	lead := true
-	for _, e := range f.surface {
-		m, _ := e.message() // it was read
-		if lead && m.Role == session.RoleSystem {
-			c.Envelope.System = append(c.Envelope.System, m)
-			continue
+	lead := 0
+	for lead < len(f.surface) && f.surface[lead].role == session.RoleSystem {
+		_, m, err := f.load(f.surface[lead])
+		if err != nil {
+			return err
 		}
-		lead = false
-		out := wire.Entry{Message: m, Time: e.time()}
-		if e.Type == typeAssistant {
-			out.Usage = e.usage(m.Source)
-		}
-		c.Entries = append(c.Entries, out)
-		f.live = append(f.live, e)
-		for _, p := range m.Parts {
-			if call, ok := p.(session.ToolCall); ok {
-				f.calls[call.ID] = call.Name
-			}
-		}
+		c.Envelope.System = append(c.Envelope.System, m)
+		lead++
 	}
-	last := -1
-	for i := range c.Entries {
-		src := c.Entries[i].Message.Source
-		if !compact.IsCheckpointSource(src) {
+	f.live = f.surface[lead:]
+	f.silent = -1
+	for i, p := range f.live {
+		if p.checkpoint == nil {
 			continue
 		}
-		last = max(last, f.live[i].seq)
+		f.silent = max(f.silent, p.seq) // figures before it are of the longer conversation
 		for k := range c.Checkpoints {
-			if f.summaryID(k) == src.Ref {
+			if f.summaryID(k) == *p.checkpoint {
 				c.Checkpoints[k].Entry = i
 			}
 		}
 	}
-	for i := range c.Entries { // figures of the longer conversation
-		if f.live[i].seq < last {
-			c.Entries[i].Usage = nil
-		}
+	c.Leave(len(f.live), f.entry)
+	return nil
+}
+
+// load reads an event again.
+func (f *file) load(p placed) (event, session.Message, error) {
+	raw, err := f.text.Load(p.ref)
+	if err != nil {
+		return event{}, session.Message{}, &wire.Error{Format: Format, Offset: p.ref.Offset(), Detail: "the event could not be read again", Err: err}
 	}
+	e, _ := parse(raw) // it was read before
+	m, _ := e.message()
+	return e, m, nil
+}
+
+// entry reads the i-th live message.
+func (f *file) entry(i int) (wire.Entry, error) {
+	e, m, err := f.load(f.live[i])
+	if err != nil {
+		return wire.Entry{}, err
+	}
+	out := wire.Entry{Message: m, Time: e.time()}
+	if e.Type == typeAssistant && f.live[i].seq >= f.silent {
+		out.Usage = e.usage(m.Source)
+	}
+	return out, nil
 }

@@ -1,6 +1,7 @@
 package deepseek
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -64,7 +65,7 @@ func (f *file) plan(items []wire.Item) ([]op, bool) {
 			return nil, false
 		}
 		if next = it.Entry + 1; it.Message != nil {
-			if it.Message.Role != f.conv.Entries[it.Entry].Message.Role {
+			if it.Message.Role != f.live[it.Entry].role {
 				return nil, false
 			}
 			ops = append(ops, op{it, it.Entry, next})
@@ -84,7 +85,7 @@ func (f *file) plan(items []wire.Item) ([]op, bool) {
 }
 
 // tail makes the events that say what the surface is.
-func (f *file) tail(items []wire.Item) ([]rawjson.Object, error) {
+func (f *file) tail(ctx context.Context, items []wire.Item) ([]rawjson.Object, error) {
 	ops, ok := f.plan(items)
 	if !ok {
 		ops = []op{{items[0], 0, len(f.live)}}
@@ -92,7 +93,11 @@ func (f *file) tail(items []wire.Item) ([]rawjson.Object, error) {
 			ops = append(ops, op{item: it})
 		}
 	}
-	t := &tailer{f: f, ids: marks.NewIDs(items, f.data, nil), next: f.next}
+	ids, err := marks.NewFileIDs(ctx, items, f.text, nil)
+	if err != nil {
+		return nil, err
+	}
+	t := &tailer{f: f, ids: ids, next: f.next}
 	for _, o := range ops {
 		if err := t.op(o); err != nil {
 			return nil, err
@@ -181,11 +186,14 @@ func (t *tailer) message(it wire.Item) (string, rawjson.Object, error) {
 	f, m := t.f, it.Message
 	var msg rawjson.Object
 	if it.Entry >= 0 {
-		e := f.live[it.Entry]
+		e, was, err := f.load(f.live[it.Entry])
+		if err != nil {
+			return "", nil, err
+		}
 		msg, _ = rawjson.Parse(e.rawMessage()) // it was read
 		if m == nil {
-			m = &f.conv.Entries[it.Entry].Message
-		} else if m.Role == f.conv.Entries[it.Entry].Message.Role {
+			m = &was
+		} else if m.Role == was.Role {
 			msg.Set("content", content(m.Parts))
 			msg.Set("source", source(m))
 		} else {

@@ -97,7 +97,7 @@ func (f *sessionFile) encode(pieces []splice.Piece) ([]json.RawMessage, error) {
 	for i, p := range pieces {
 		items[i].Compaction = p.Compaction
 	}
-	e := &encoder{f: f, ids: marks.NewIDs(items, f.data, used), at: marks.Stamp(marks.Time(items, f.lastTime()))}
+	e := &encoder{f: f, ids: marks.NewIDs(items, f.data, func(id string) bool { return used[id] }), at: marks.Stamp(marks.Time(items, f.lastTime()))}
 	var out []json.RawMessage
 	for i := 0; i < len(pieces); i++ {
 		p := pieces[i]

@@ -1,6 +1,7 @@
 package kimi
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -22,7 +23,7 @@ func isSummary(it wire.Item) bool {
 }
 
 // tail makes the records that say what the context is from here on.
-func (f *file) tail(items []wire.Item) ([]rawjson.Object, error) {
+func (f *file) tail(_ context.Context, items []wire.Item) ([]rawjson.Object, error) {
 	at := marks.Time(items, (&record{Time: f.last}).time()).UnixMilli()
 	var out []rawjson.Object
 	add := func(kind string, fields ...any) {

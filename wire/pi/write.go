@@ -61,11 +61,10 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 }
 
 func (f *file) newIDs(ctx context.Context, items []wire.Item) (*marks.IDs, error) {
-	used := make(map[string]bool, len(f.byID))
-	for id := range f.byID {
-		used[id] = true
-	}
-	return marks.NewFileIDs(ctx, items, f.text, used)
+	return marks.NewFileIDs(ctx, items, f.text, func(id string) bool {
+		_, ok := f.byID[id]
+		return ok
+	})
 }
 
 // check refuses items that the format cannot hold.

@@ -1,6 +1,7 @@
 package qwen
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -18,7 +19,7 @@ type marked struct {
 }
 
 // tail makes the record that says what the history is from here on.
-func (f *file) tail(items []wire.Item) ([]rawjson.Object, error) {
+func (f *file) tail(ctx context.Context, items []wire.Item) ([]rawjson.Object, error) {
 	plan, err := splice.Plan(Format, f.splice, items)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (f *file) tail(items []wire.Item) ([]rawjson.Object, error) {
 	payload.Set("info", info)
 	payload.Set("compressedHistory", history)
 	o := rawjson.Object{}
-	o.Set("uuid", marks.NewIDs(items, f.data, used).UUID())
+	o.Set("uuid", marks.NewIDs(items, f.data, func(id string) bool { return used[id] }).UUID())
 	o.Set("parentUuid", last.UUID)
 	was, _ := rawjson.Parse(last.raw) // it was read
 	for _, name := range []string{"sessionId", "cwd", "version", "gitBranch"} {

@@ -61,7 +61,7 @@ type Writer struct {
 	Entries int
 	// Tail makes the records that say what the surface is. It is not called
 	// for an unchanged one.
-	Tail func(items []wire.Item) ([]rawjson.Object, error)
+	Tail func(ctx context.Context, items []wire.Item) ([]rawjson.Object, error)
 }
 
 var _ wire.Writer = (*Writer)(nil)
@@ -79,7 +79,7 @@ func (w *Writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 		if err := Check(w.Format, w.Entries, items); err != nil {
 			return err
 		}
-		recs, err := w.Tail(items)
+		recs, err := w.Tail(ctx, items)
 		if err != nil {
 			return err
 		}

@@ -120,11 +120,12 @@ func DropUsage(c *wire.Conversation) {
 type IDs struct {
 	seed string
 	n    int
-	used map[string]bool
+	used func(string) bool
+	made map[string]bool // by Hex
 }
 
 // NewFileIDs is [NewIDs] for a file.
-func NewFileIDs(ctx context.Context, items []wire.Item, text *jsonl.File, used map[string]bool) (*IDs, error) {
+func NewFileIDs(ctx context.Context, items []wire.Item, text *jsonl.File, used func(id string) bool) (*IDs, error) {
 	h := sha256.New()
 	if err := text.Copy(ctx, h); err != nil {
 		return nil, fmt.Errorf("read the file for its identity: %w", err)
@@ -133,14 +134,15 @@ func NewFileIDs(ctx context.Context, items []wire.Item, text *jsonl.File, used m
 }
 
 // NewIDs returns a maker of identities. Compaction and data, which tells what
-// they belong to, are the seed; used are the identities that exist.
-func NewIDs(items []wire.Item, data []byte, used map[string]bool) *IDs {
+// they belong to, are the seed; used tells the identities that exist, and may be
+// nil.
+func NewIDs(items []wire.Item, data []byte, used func(id string) bool) *IDs {
 	sum := sha256.Sum256(data)
 	return newIDs(items, sum[:], used)
 }
 
-func newIDs(items []wire.Item, sum []byte, used map[string]bool) *IDs {
-	ids := &IDs{used: used}
+func newIDs(items []wire.Item, sum []byte, used func(string) bool) *IDs {
+	ids := &IDs{used: used, made: map[string]bool{}}
 	for _, it := range items {
 		if it.Compaction != nil {
 			ids.seed = it.Compaction.ID
@@ -148,7 +150,7 @@ func newIDs(items []wire.Item, sum []byte, used map[string]bool) *IDs {
 	}
 	ids.seed += hex.EncodeToString(sum)
 	if ids.used == nil {
-		ids.used = map[string]bool{}
+		ids.used = func(string) bool { return false }
 	}
 	return ids
 }
@@ -166,8 +168,7 @@ func (x *IDs) UUID() string {
 		b[6] = b[6]&0x0f | 0x80 // version 8: our own kind
 		b[8] = b[8]&0x3f | 0x80
 		id := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-		if !x.used[id] {
-			x.used[id] = true
+		if !x.used(id) { // and the next one differs
 			return id
 		}
 	}
@@ -176,8 +177,8 @@ func (x *IDs) UUID() string {
 // Hex returns the next identity of so many bytes in hexadecimal.
 func (x *IDs) Hex(n int) string {
 	for {
-		if id := hex.EncodeToString(x.next(n)); !x.used[id] {
-			x.used[id] = true
+		if id := hex.EncodeToString(x.next(n)); !x.used(id) && !x.made[id] {
+			x.made[id] = true // short ones may come again
 			return id
 		}
 	}

@@ -53,11 +53,29 @@ type Piece struct {
 
 // Conversation is one list of a file.
 type Conversation struct {
-	List    List
-	Groups  []Group
+	List   List
+	Groups []Group
+	// Entries are the entries; those of Left when it is set.
 	Entries []wire.Entry
+	Left    *wire.Conversation
 	// Encode makes the records of neighboring pieces.
 	Encode func(pieces []Piece) ([]json.RawMessage, error)
+}
+
+func (c *Conversation) len() int {
+	if c.Left != nil {
+		return c.Left.Len()
+	}
+	return len(c.Entries)
+}
+
+// Message returns the message of an entry.
+func (c *Conversation) Message(entry int) (*session.Message, error) {
+	if c.Left == nil {
+		return &c.Entries[entry].Message, nil
+	}
+	e, err := c.Left.At(entry)
+	return &e.Message, err
 }
 
 // Writer implements [wire.Writer] over the lists of a document.
@@ -138,10 +156,10 @@ func Unchanged(entries int, items []wire.Item) bool {
 
 // Plan decides which records go back and has the others encoded.
 func Plan(format string, c *Conversation, items []wire.Item) ([]Out, error) {
-	if err := Check(format, len(c.Entries), items); err != nil {
+	if err := Check(format, c.len(), items); err != nil {
 		return nil, err
 	}
-	groupOf := make([]int, len(c.Entries))
+	groupOf := make([]int, c.len())
 	owned := make([]bool, len(c.List.Records))
 	for g, grp := range c.Groups {
 		for e := grp.Entry; e < grp.Entry+grp.Count; e++ {
@@ -202,7 +220,11 @@ func Plan(format string, c *Conversation, items []wire.Item) ([]Out, error) {
 		if it.Entry >= 0 {
 			p.Group = groupOf[it.Entry]
 			if p.Message == nil {
-				p.Message = &c.Entries[it.Entry].Message
+				m, err := c.Message(it.Entry)
+				if err != nil {
+					return nil, err
+				}
+				p.Message = m
 			}
 			others(c.Groups[p.Group].From)
 		}
