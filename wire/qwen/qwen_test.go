@@ -1,6 +1,8 @@
 package qwen
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +37,30 @@ func suite(t testing.TB) *wiretest.Suite {
 }
 
 func TestCodec(t *testing.T) { suite(t).Run(t) }
+
+// TestIDsWithinARound leaves out ids on either side: at every place they are those
+// of the other side, also where the contents are read one by one.
+func TestIDsWithinARound(t *testing.T) {
+	line := func(uuid, parent, role, parts string) string {
+		return fmt.Sprintf(`{"uuid":%q,"parentUuid":%q,"type":%q,"message":{"role":%q,"parts":[%s]}}`+"\n",
+			uuid, parent, map[string]string{"model": "assistant", "user": "user"}[role], role, parts)
+	}
+	text := line("u", "", "user", `{"text":"go"}`) +
+		line("a", "u", "model", `{"functionCall":{"id":"x","name":"cat","args":{}}},{"functionCall":{"name":"ls","args":{}}}`) +
+		line("t", "a", "user", `{"functionResponse":{"name":"cat","response":{"output":"1"}}}`) +
+		line("t2", "t", "user", `{"functionResponse":{"id":"l","name":"ls","response":{"output":"2"}}}`) +
+		line("b", "t2", "model", `{"functionCall":{"name":"ls","args":{}}}`) +
+		line("t3", "b", "user", `{"functionResponse":{"name":"ls","response":{"output":"3"}}}`)
+	f, err := Codec{}.Open(t.Context(), strings.NewReader(text), int64(len(text)))
+	require.NoError(t, err)
+	c := f.Conversations[0]
+	require.Equal(t, 6, c.Len())
+	for _, i := range []int{5, 1, 2, 4, 3, 5, 0} {
+		e, err := c.At(i)
+		require.NoError(t, err)
+		require.Equal(t, [][]string{nil, {"x", "l"}, {"x"}, {"l"}, {"ls:0"}, {"ls:0"}}[i], append(e.Message.Calls(), e.Message.Results()...), i)
+	}
+}
 
 func FuzzRead(f *testing.F) {
 	suite(f).Fuzz(f, richer,

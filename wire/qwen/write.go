@@ -28,8 +28,12 @@ func (f *file) tail(ctx context.Context, items []wire.Item) ([]rawjson.Object, e
 	list := []marks.Mark{}
 	for _, o := range plan {
 		if o.Record >= 0 {
-			n := f.contents[o.Record]
-			history, list = append(history, n.raw), append(list, n.mark)
+			n := &f.contents[o.Record]
+			raw, _, err := f.raw(n)
+			if err != nil {
+				return nil, err
+			}
+			history, list = append(history, raw), append(list, n.own())
 			continue
 		}
 		var m marked
@@ -38,13 +42,22 @@ func (f *file) tail(ctx context.Context, items []wire.Item) ([]rawjson.Object, e
 		}
 		history, list = append(history, m.Content), append(list, m.Mark)
 	}
-	used := map[string]bool{}
-	last := &record{}
-	for i := range f.recs {
-		used[f.recs[i].UUID] = true
-		if f.recs[i].UUID != "" {
-			last = &f.recs[i]
+	last := record{}
+	for i := len(f.recs) - 1; i >= 0; i-- {
+		if f.recs[i].uuid == 0 {
+			continue
 		}
+		if last, err = f.load(i); err != nil {
+			return nil, err
+		}
+		break
+	}
+	ids, err := marks.NewFileIDs(ctx, items, f.text, func(id string) bool {
+		_, ok := f.ids.Find(id)
+		return ok
+	})
+	if err != nil {
+		return nil, err
 	}
 	info := rawjson.Object{}
 	trigger := "manual"
@@ -63,7 +76,7 @@ func (f *file) tail(ctx context.Context, items []wire.Item) ([]rawjson.Object, e
 	payload.Set("info", info)
 	payload.Set("compressedHistory", history)
 	o := rawjson.Object{}
-	o.Set("uuid", marks.NewIDs(items, f.data, func(id string) bool { return used[id] }).UUID())
+	o.Set("uuid", ids.UUID())
 	o.Set("parentUuid", last.UUID)
 	was, _ := rawjson.Parse(last.raw) // it was read
 	for _, name := range []string{"sessionId", "cwd", "version", "gitBranch"} {
@@ -85,10 +98,17 @@ func (f *file) encode(pieces []splice.Piece) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	for i := 0; i < len(pieces); i++ {
 		p := pieces[i]
-		parts := f.parts(p)
+		parts, err := f.parts(p)
+		if err != nil {
+			return nil, err
+		}
 		own := f.mark(p, marks.Mark{})
 		if i+1 < len(pieces) && p.Group >= 0 && pieces[i+1].Group == p.Group && pieces[i+1].Entry == p.Entry+1 {
-			parts = append(parts, f.parts(pieces[i+1])...)
+			more, err := f.parts(pieces[i+1])
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, more...)
 			own = f.mark(pieces[i+1], own)
 			i++
 		}
@@ -118,15 +138,17 @@ func (f *file) mark(p splice.Piece, own marks.Mark) marks.Mark {
 		return marks.Of(p.Message, nil, session.Source{Kind: session.SourceModel})
 	}
 	m := marks.Of(p.Message, p.Compaction, session.Source{Kind: session.SourceUser})
-	if p.Group >= 0 && m.ID == "" && f.contents[f.splice.Groups[p.Group].From].mark.ID != "" {
-		m = f.contents[f.splice.Groups[p.Group].From].mark // it stays the same checkpoint
+	if p.Group >= 0 && m.ID == "" {
+		if was := f.contents[f.splice.Groups[p.Group].From].own(); was.ID != "" {
+			m = was // it stays the same checkpoint
+		}
 	}
 	m.Results = own.Results
 	return m
 }
 
 // parts are the parts of a piece: those of its content when it did not change.
-func (f *file) parts(p splice.Piece) []json.RawMessage {
+func (f *file) parts(p splice.Piece) ([]json.RawMessage, error) {
 	out := []json.RawMessage{}
 	if p.Changed || p.Group < 0 {
 		for _, part := range p.Message.Parts {
@@ -134,9 +156,13 @@ func (f *file) parts(p splice.Piece) []json.RawMessage {
 				out = append(out, raw)
 			}
 		}
-		return out
+		return out, nil
 	}
-	o, _ := rawjson.Parse(f.contents[f.splice.Groups[p.Group].From].raw)
+	content, _, err := f.raw(&f.contents[f.splice.Groups[p.Group].From])
+	if err != nil {
+		return nil, err
+	}
+	o, _ := rawjson.Parse(content)
 	list, _ := rawjson.Elements(o.Get("parts"))
 	for _, raw := range list {
 		_, result := gemini.Part(raw).(session.ToolResult)
@@ -144,5 +170,5 @@ func (f *file) parts(p splice.Piece) []json.RawMessage {
 			out = append(out, raw)
 		}
 	}
-	return out
+	return out, nil
 }
