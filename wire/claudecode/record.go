@@ -194,6 +194,7 @@ func parse(raw json.RawMessage) (line, bool) {
 // scanner makes records of lines.
 type scanner struct {
 	f         *file
+	ids       names.Table // of responses; nothing else names them
 	responses map[response]int32
 }
 
@@ -256,7 +257,7 @@ func (s *scanner) record(l *line) record {
 	case l.Type == typeAssistant:
 		r.kind = kindAssistant
 		if l.Message.ID != "" {
-			key := response{ids.Add(l.Message.ID), ids.Add(l.Request)}
+			key := response{s.ids.Add(l.Message.ID), s.ids.Add(l.Request)}
 			if s.responses[key] == 0 {
 				s.responses[key] = int32(len(s.responses) + 1)
 			}

@@ -20,9 +20,9 @@ type Table struct {
 	seed   maphash.Seed
 	blocks [][]byte // strings with their lengths before them
 	at     []place  // of ID 1 on
-	ids    map[uint64]ID
-	// clash has the strings whose hash another string has.
-	clash map[string]ID
+	// slots has the IDs, each in the first free slot from the one of its hash on;
+	// 0 is free. Its length is a power of two, and a quarter of it is free.
+	slots []ID
 }
 
 // place is where a string stands.
@@ -37,39 +37,23 @@ func (t *Table) Add(s string) ID {
 	if s == "" {
 		return 0
 	}
-	if t.ids == nil {
-		t.seed, t.ids = maphash.MakeSeed(), make(map[uint64]ID)
+	if len(t.at) >= len(t.slots)/4*3 {
+		t.grow()
 	}
-	h := t.hash(s)
-	have, taken := t.ids[h]
-	if taken && string(t.text(have)) == s {
-		return have
+	slot := t.slot(s)
+	if t.slots[slot] == 0 {
+		t.slots[slot] = t.put(s)
 	}
-	if id, ok := t.clash[s]; ok {
-		return id
-	}
-	id := t.put(s)
-	if !taken {
-		t.ids[h] = id
-		return id
-	}
-	if t.clash == nil {
-		t.clash = make(map[string]ID)
-	}
-	t.clash[string(t.text(id))] = id
-	return id
+	return t.slots[slot]
 }
 
 // Find returns the ID of s, and false when the table does not have it.
 func (t *Table) Find(s string) (ID, bool) {
-	if s == "" || t.ids == nil {
+	if s == "" || t.slots == nil {
 		return 0, s == ""
 	}
-	if id, ok := t.ids[t.hash(s)]; ok && string(t.text(id)) == s {
-		return id, true
-	}
-	id, ok := t.clash[s]
-	return id, ok
+	id := t.slots[t.slot(s)]
+	return id, id != 0
 }
 
 // Text returns the string of an ID of the table.
@@ -80,10 +64,29 @@ func (t *Table) Text(id ID) string {
 	return string(t.text(id))
 }
 
-func (t *Table) hash(s string) uint64 { return hash(t.seed, s) }
+// slot returns the slot of s, or the free one where it belongs.
+func (t *Table) slot(s string) uint64 {
+	mask := uint64(len(t.slots) - 1)
+	for n := hash(t.seed, s) & mask; ; n = (n + 1) & mask {
+		if id := t.slots[n]; id == 0 || string(t.text(id)) == s {
+			return n
+		}
+	}
+}
 
 // hash is replaced in tests.
 var hash = maphash.String
+
+func (t *Table) grow() {
+	if t.slots == nil {
+		t.seed = maphash.MakeSeed()
+	}
+	t.slots = make([]ID, max(2*len(t.slots), 64))
+	for i := range t.at {
+		id := ID(i + 1)
+		t.slots[t.slot(string(t.text(id)))] = id
+	}
+}
 
 func (t *Table) put(s string) ID {
 	need := binary.MaxVarintLen64 + len(s)
