@@ -30,6 +30,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -39,6 +40,7 @@ import (
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/logfile"
 	"github.com/agentcompact/agentcompact/wire/internal/marks"
+	"github.com/agentcompact/agentcompact/wire/internal/names"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
@@ -50,7 +52,7 @@ const Format = "kimi"
 // Codec is the codec of the format. The zero value is ready.
 type Codec struct{}
 
-var _ wire.Codec = Codec{}
+var _ wire.Opener = Codec{}
 
 // Name implements [wire.Codec].
 func (Codec) Name() string { return Format }
@@ -85,8 +87,24 @@ type record struct {
 	Mark     json.RawMessage `json:"agentcompact"`
 
 	raw  json.RawMessage
+	ref  jsonl.Ref // of raw in the file
 	line int
 	mark marks.Mark
+}
+
+// parse decodes a record.
+func parse(raw json.RawMessage) (record, bool) {
+	r := record{raw: raw}
+	ok := splice.Lenient(json.Unmarshal(raw, &r))
+	r.mark = marks.Parse(r.Mark)
+	return r, ok
+}
+
+// loop returns the event of a step that the record holds; false when it is none.
+func (r *record) loop() (loopEvent, bool) {
+	var e loopEvent
+	ok := rawjson.Kind(r.Event) == '{' && splice.Lenient(json.Unmarshal(r.Event, &e))
+	return e, ok
 }
 
 type message struct {
@@ -151,22 +169,50 @@ func (Codec) Detect(head []byte, _ bool) wire.Confidence {
 }
 
 // node is one message of the agent's context; a step that said nothing is one
-// that is not live for us.
+// that is not live for us. What it says is read again when it is needed.
 type node struct {
-	msg   session.Message
-	time  time.Time
-	usage *session.Usage
-	recs  []json.RawMessage
+	first jsonl.Ref   // the first record that says something of it
+	more  []jsonl.Ref // and the others
+	usage jsonl.Ref   // of the step's end, when that reports usage
+	model names.ID    // in force at the step's end
+	time  int64       // of its first record, as that says
+	kind  kind
+	said  bool // it has parts
 	user  bool // typed by a person
+	// checkpoint is its source when it is a checkpoint; nil for most.
+	checkpoint *session.Source
 }
+
+// kind says how a node is read.
+type kind byte
+
+const (
+	kindMessage kind = iota // one record that appended it
+	kindStep                // parts and calls of a step of the model
+	kindResult
+	kindSummary // of a compaction
+)
+
+func (n *node) add(ref jsonl.Ref) {
+	if n.said {
+		n.more = append(n.more, ref)
+		return
+	}
+	n.first, n.said = ref, true
+}
+
+// speaks reports whether the node is a message. A message of a person or a tool
+// may be empty.
+func (n *node) speaks() bool { return n.said || n.kind != kindStep }
 
 // file is a log with the context that it makes.
 type file struct {
-	data  []byte
+	text  *jsonl.File
+	ids   names.Table
 	nodes []*node
-	steps map[string]*node
+	steps map[names.ID]*node
 	conv  *wire.Conversation
-	live  []int // nodes of the entries
+	live  []int32 // nodes of the entries
 	side  int
 	refs  []string
 	begun string // trigger of a compaction that began
@@ -175,26 +221,38 @@ type file struct {
 	last                     int64
 }
 
+func newFile(text *jsonl.File) *file {
+	f := &file{text: text, conv: &wire.Conversation{}, steps: map[names.ID]*node{}}
+	f.conv.Envelope.Provider = "moonshot"
+	return f
+}
+
 // Read implements [wire.Codec].
 func (Codec) Read(ctx context.Context, data []byte) (*wire.File, error) {
-	f := &file{data: data, conv: &wire.Conversation{}, steps: map[string]*node{}}
-	f.conv.Envelope.Provider = "moonshot"
-	text := jsonl.Bytes(data)
-	notes, err := logfile.Scan(ctx, Format, text, `records one a line such as "metadata" and "context.append_message"`, func(v jsonl.Value) bool {
-		raw := json.RawMessage(v.Raw)
-		r := record{raw: raw, line: v.Line}
-		if !splice.Lenient(json.Unmarshal(raw, &r)) {
-			return false
-		}
-		r.mark = marks.Parse(r.Mark)
-		return f.record(&r)
-	})
+	return wire.Hold(open(ctx, jsonl.Bytes(data)))
+}
+
+// Open implements [wire.Opener].
+func (Codec) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	return open(ctx, jsonl.Stored(r, size))
+}
+
+func open(ctx context.Context, text *jsonl.File) (*wire.File, error) {
+	f := newFile(text)
+	notes, err := logfile.Scan(ctx, Format, text, `records one a line such as "metadata" and "context.append_message"`, f.value)
 	if err != nil {
 		return nil, err
 	}
 	f.build()
 	return &wire.File{Format: Format, Container: "Kimi Code wire log", Conversations: []*wire.Conversation{f.conv}, Notes: notes,
-		Writer: &logfile.Writer{Format: Format, Text: text, Entries: len(f.conv.Entries), Tail: f.tail}}, nil
+		Writer: &logfile.Writer{Format: Format, Text: text, Entries: len(f.live), Tail: f.tail}}, nil
+}
+
+// value takes in one value of the file.
+func (f *file) value(v jsonl.Value) bool {
+	r, ok := parse(v.Raw)
+	r.ref, r.line = f.text.Ref(v), v.Line
+	return ok && f.record(&r)
 }
 
 // record takes in one record and reports whether it is one of the format.
@@ -223,8 +281,8 @@ func (f *file) record(r *record) bool {
 		f.messages++
 		f.append(r)
 	case typeLoop:
-		var e loopEvent
-		if rawjson.Kind(r.Event) != '{' || !splice.Lenient(json.Unmarshal(r.Event, &e)) {
+		e, ok := r.loop()
+		if !ok {
 			return false
 		}
 		f.loop(r, &e)
@@ -242,20 +300,40 @@ func (f *file) record(r *record) bool {
 	return true
 }
 
-func (r *record) time() time.Time {
-	if r.Time <= 0 {
+func timeOf(ms int64) time.Time {
+	if ms <= 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(r.Time).UTC()
+	return time.UnixMilli(ms).UTC()
 }
 
 // append takes in a message that was appended as a whole.
 func (f *file) append(r *record) {
-	n := &node{time: r.time(), recs: []json.RawMessage{r.raw}}
+	m, user := r.message()
+	n := &node{first: r.ref, time: r.Time, said: len(m.Parts) > 0, user: user}
+	f.calls += len(m.Calls())
+	if m.Role == session.RoleTool {
+		f.results++
+	}
+	if m.Role == session.RoleAssistant && !n.said {
+		n.kind = kindStep // it said nothing
+	}
+	if compact.IsCheckpointSource(m.Source) {
+		n.checkpoint = &m.Source
+	}
+	if r.mark.ID != "" {
+		f.checkpoint(r.mark.Checkpoint(), r.mark.ID)
+	}
+	f.nodes = append(f.nodes, n)
+}
+
+// message returns the message that the record appends, and whether a person typed
+// it.
+func (r *record) message() (out session.Message, user bool) {
 	m := r.Message
 	switch m.Role {
 	case "assistant":
-		n.msg = session.Message{Role: session.RoleAssistant, Parts: parts(m.Content), Source: session.Source{Kind: session.SourceModel}}
+		out = session.Message{Role: session.RoleAssistant, Parts: parts(m.Content), Source: session.Source{Kind: session.SourceModel}}
 		for _, c := range m.Calls {
 			args := c.Arguments
 			if c.Name == "" {
@@ -268,76 +346,75 @@ func (f *file) append(r *record) {
 			if !ok {
 				text = string(args)
 			}
-			n.msg.Parts = append(n.msg.Parts, session.ToolCall{ID: c.ID, Name: c.Name, Arguments: text})
-			f.calls++
+			out.Parts = append(out.Parts, session.ToolCall{ID: c.ID, Name: c.Name, Arguments: text})
 		}
 	case "tool":
-		n.msg = session.Message{Role: session.RoleTool, Source: session.Source{Kind: session.SourceTool},
+		out = session.Message{Role: session.RoleTool, Source: session.Source{Kind: session.SourceTool},
 			Parts: []session.Part{session.ToolResult{CallID: m.CallID, Parts: inner(m.Content), IsError: m.IsError}}}
-		f.results++
 	default:
-		n.user = m.Origin.Kind == "user" || m.Origin.Kind == ""
-		n.msg = session.Message{Role: session.RoleUser, Parts: parts(m.Content), Source: session.Source{Kind: session.SourceUser}}
-		if !n.user {
-			n.msg.Source = session.Source{Kind: session.SourcePlugin, Plugin: Format, Form: strings.Trim(m.Origin.Kind+"/"+m.Origin.Variant, "/")}
+		user = m.Origin.Kind == "user" || m.Origin.Kind == ""
+		out = session.Message{Role: session.RoleUser, Parts: parts(m.Content), Source: session.Source{Kind: session.SourceUser}}
+		if !user {
+			out.Source = session.Source{Kind: session.SourcePlugin, Plugin: Format, Form: strings.Trim(m.Origin.Kind+"/"+m.Origin.Variant, "/")}
 		}
 	}
-	r.mark.Apply(&n.msg)
-	if r.mark.ID != "" {
-		f.checkpoint(r.mark.Checkpoint(), r.mark.ID)
-	}
-	n.user = n.user && n.msg.Source.Kind == session.SourceUser
-	f.nodes = append(f.nodes, n)
+	r.mark.Apply(&out)
+	return out, user && out.Source.Kind == session.SourceUser
 }
 
 // loop takes in one event of a step.
 func (f *file) loop(r *record, e *loopEvent) {
 	switch e.Type {
 	case "step.begin":
-		n := &node{time: r.time(), msg: session.Message{ID: e.UUID, Role: session.RoleAssistant, Source: session.Source{Kind: session.SourceModel}}}
-		f.nodes = append(f.nodes, n)
-		f.steps[e.UUID] = n
+		f.begin(e.UUID, r)
 	case "content.part":
 		if n := f.step(e.Step, r); e.Part != nil {
-			n.msg.Parts = append(n.msg.Parts, part(e.Part))
-			n.recs = append(n.recs, r.raw)
+			n.add(r.ref)
 		}
 	case "tool.call":
-		n := f.step(e.Step, r)
-		n.msg.Parts = append(n.msg.Parts, session.ToolCall{ID: e.CallID, Name: e.Name, Arguments: string(e.Args)})
-		n.recs = append(n.recs, r.raw)
+		f.step(e.Step, r).add(r.ref)
 		f.calls++
 	case "tool.result":
 		if e.Result == nil {
 			return
 		}
-		res := session.ToolResult{CallID: e.CallID, Parts: inner(e.Result.Output), IsError: e.Result.IsError}
-		f.nodes = append(f.nodes, &node{time: r.time(), recs: []json.RawMessage{r.raw},
-			msg: session.Message{Role: session.RoleTool, Parts: []session.Part{res}, Source: session.Source{Kind: session.SourceTool}}})
+		f.nodes = append(f.nodes, &node{kind: kindResult, first: r.ref, time: r.Time, said: true})
 		f.results++
 	case "step.end":
-		if n, u := f.steps[e.UUID], e.Usage; n != nil && u != nil {
-			n.usage = &session.Usage{Node: session.NoSeq, Prompt: u.Other + u.Read + u.Write, Completion: u.Output, CacheRead: u.Read,
-				CacheWrite: u.Write, Provider: f.conv.Envelope.Provider, Model: f.conv.Envelope.Model}
+		if n := f.steps[f.ids.Add(e.UUID)]; n != nil && e.Usage != nil {
+			n.usage, n.model = r.ref, f.ids.Add(f.conv.Envelope.Model)
 		}
 	}
 }
 
+// part returns the part of a step that an event says.
+func (e *loopEvent) part() session.Part {
+	if e.Type == "tool.call" {
+		return session.ToolCall{ID: e.CallID, Name: e.Name, Arguments: string(e.Args)}
+	}
+	return part(e.Part)
+}
+
+// begin begins a step.
+func (f *file) begin(id string, r *record) *node {
+	n := &node{kind: kindStep, time: r.Time}
+	f.nodes = append(f.nodes, n)
+	f.steps[f.ids.Add(id)] = n
+	return n
+}
+
 // step returns the message of a step, and begins one that was not begun.
 func (f *file) step(id string, r *record) *node {
-	if n := f.steps[id]; n != nil {
+	if n := f.steps[f.ids.Add(id)]; n != nil {
 		return n
 	}
-	n := &node{time: r.time(), msg: session.Message{ID: id, Role: session.RoleAssistant, Source: session.Source{Kind: session.SourceModel}}}
-	f.nodes = append(f.nodes, n)
-	f.steps[id] = n
-	return n
+	return f.begin(id, r)
 }
 
 // drop takes the nodes from the i-th on off the context.
 func (f *file) drop(i int) {
 	for _, n := range f.nodes[i:] {
-		if len(n.msg.Parts) > 0 {
+		if n.said {
 			f.side++
 		}
 	}
@@ -359,29 +436,37 @@ func (f *file) checkpoint(cp wire.Checkpoint, ref string) {
 	f.conv.Checkpoints, f.refs = append(f.conv.Checkpoints, cp), append(f.refs, ref)
 }
 
-// apply takes in a compaction.
-func (f *file) apply(r *record) {
-	text := ""
+// summary is the text of a compaction.
+func (r *record) summary() string {
 	for _, raw := range []json.RawMessage{r.Context, r.Summary} {
 		if s, ok := rawjson.String(raw); ok && s != "" {
-			text = s
-			break
+			return s
 		}
 	}
+	return ""
+}
+
+// said counts the nodes that have parts.
+func said(nodes []*node) int {
+	k := 0
+	for _, n := range nodes {
+		if n.said {
+			k++
+		}
+	}
+	return k
+}
+
+// apply takes in a compaction.
+func (f *file) apply(r *record) {
 	ref := r.mark.ID
 	cp := r.mark.Checkpoint()
 	if ref == "" {
 		ref = fmt.Sprintf("%s/%d", Format, r.line)
-		cp = wire.Checkpoint{Entry: -1, Trigger: f.begun, TokensBefore: r.Before, Time: r.time()}
+		cp = wire.Checkpoint{Entry: -1, Trigger: f.begun, TokensBefore: r.Before, Time: timeOf(r.Time)}
 	}
-	sum := &node{time: r.time(), recs: []json.RawMessage{r.raw}, msg: session.Message{Role: session.RoleUser,
-		Parts: []session.Part{session.Text{Text: text}}, Source: compact.CheckpointSource(ref)}}
-	before := 0
-	for _, n := range f.nodes {
-		if len(n.msg.Parts) > 0 {
-			before++
-		}
-	}
+	src := compact.CheckpointSource(ref)
+	sum := &node{kind: kindSummary, first: r.ref, time: r.Time, said: true, checkpoint: &src}
 	old := f.nodes
 	if r.Kept == nil {
 		f.nodes = append([]*node{sum}, old[min(max(r.Count, 0), len(old)):]...)
@@ -396,17 +481,12 @@ func (f *file) apply(r *record) {
 		tail := min(max(*r.Kept-head, 0), len(users)-head)
 		f.nodes = append(append(append([]*node{}, users[:head]...), users[len(users)-tail:]...), sum)
 	}
-	after := -1
-	for _, n := range f.nodes {
-		if len(n.msg.Parts) > 0 {
-			after++
-		}
-	}
-	if f.side += before - after; r.mark.ID == "" {
-		cp.Hides = before - after
+	gone := said(old) - (said(f.nodes) - 1)
+	if f.side += gone; r.mark.ID == "" {
+		cp.Hides = gone
 	}
 	for _, n := range f.nodes {
-		n.usage = nil // of the longer conversation
+		n.usage = jsonl.Ref{} // of the longer conversation
 	}
 	f.checkpoint(cp, ref)
 	f.begun = ""
@@ -417,24 +497,77 @@ func (f *file) build() {
 	c := f.conv
 	c.Side = f.side
 	for i, n := range f.nodes {
-		if len(n.msg.Parts) == 0 && n.msg.Role == session.RoleAssistant {
+		if !n.speaks() {
 			continue // a step that said nothing
 		}
-		m := n.msg
-		if m.Source.Kind == session.SourceModel && m.Source.Model == "" {
-			m.Source.Provider, m.Source.Model = c.Envelope.Provider, c.Envelope.Model
-		}
-		if len(n.recs) == 1 {
-			m.Origin = &session.Origin{Format: Format, Raw: n.recs[0]}
-		}
 		for k, ref := range f.refs {
-			if m.Source == compact.CheckpointSource(ref) {
-				c.Checkpoints[k].Entry = len(c.Entries)
+			if n.checkpoint != nil && *n.checkpoint == compact.CheckpointSource(ref) {
+				c.Checkpoints[k].Entry = len(f.live)
 			}
 		}
-		c.Entries = append(c.Entries, wire.Entry{Message: m, Time: n.time, Usage: n.usage})
-		f.live = append(f.live, i)
+		f.live = append(f.live, int32(i))
 	}
+	c.Leave(len(f.live), f.entry)
+}
+
+// load reads a record again.
+func (f *file) load(ref jsonl.Ref) (record, error) {
+	raw, err := f.text.Load(ref)
+	if err != nil {
+		return record{}, &wire.Error{Format: Format, Offset: ref.Offset(), Detail: "the record could not be read again", Err: err}
+	}
+	r, _ := parse(raw) // it was parsed before
+	return r, nil
+}
+
+// entry reads the i-th live message.
+func (f *file) entry(i int) (wire.Entry, error) {
+	n := f.nodes[f.live[i]]
+	r, err := f.load(n.first)
+	if err != nil {
+		return wire.Entry{}, err
+	}
+	var m session.Message
+	switch n.kind {
+	case kindMessage:
+		m, _ = r.message()
+	case kindSummary:
+		m = session.Message{Role: session.RoleUser, Parts: []session.Part{session.Text{Text: r.summary()}}, Source: *n.checkpoint}
+	case kindResult:
+		e, _ := r.loop()
+		res := session.ToolResult{CallID: e.CallID, Parts: inner(e.Result.Output), IsError: e.Result.IsError}
+		m = session.Message{Role: session.RoleTool, Parts: []session.Part{res}, Source: session.Source{Kind: session.SourceTool}}
+	case kindStep:
+		e, _ := r.loop()
+		m = session.Message{ID: e.Step, Role: session.RoleAssistant, Parts: []session.Part{e.part()}, Source: session.Source{Kind: session.SourceModel}}
+		for _, ref := range n.more {
+			next, err := f.load(ref)
+			if err != nil {
+				return wire.Entry{}, err
+			}
+			e, _ := next.loop()
+			m.Parts = append(m.Parts, e.part())
+		}
+	}
+	env := &f.conv.Envelope
+	if m.Source.Kind == session.SourceModel && m.Source.Model == "" {
+		m.Source.Provider, m.Source.Model = env.Provider, env.Model
+	}
+	if len(n.more) == 0 {
+		m.Origin = &session.Origin{Format: Format, Raw: r.raw}
+	}
+	out := wire.Entry{Message: m, Time: timeOf(n.time)}
+	if n.usage != (jsonl.Ref{}) {
+		end, err := f.load(n.usage)
+		if err != nil {
+			return wire.Entry{}, err
+		}
+		e, _ := end.loop()
+		u := e.Usage
+		out.Usage = &session.Usage{Node: session.NoSeq, Prompt: u.Other + u.Read + u.Write, Completion: u.Output, CacheRead: u.Read,
+			CacheWrite: u.Write, Provider: env.Provider, Model: f.ids.Text(n.model)}
+	}
+	return out, nil
 }
 
 // parts decodes content: a string or a list of parts.

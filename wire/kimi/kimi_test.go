@@ -1,7 +1,6 @@
 package kimi
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,12 +40,9 @@ func suite(t testing.TB) *wiretest.Suite {
 }
 
 func fileOf(f *wire.File) *file {
-	own := &file{conv: &wire.Conversation{}, steps: map[string]*node{}}
-	for v := range f.Writer.(*logfile.Writer).Text.Values() {
-		var r record
-		if json.Unmarshal(v.Raw, &r) == nil {
-			own.record(&r)
-		}
+	own := newFile(f.Writer.(*logfile.Writer).Text)
+	for v := range own.text.Values() {
+		own.value(v)
 	}
 	return own
 }

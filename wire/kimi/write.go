@@ -24,7 +24,7 @@ func isSummary(it wire.Item) bool {
 
 // tail makes the records that say what the context is from here on.
 func (f *file) tail(_ context.Context, items []wire.Item) ([]rawjson.Object, error) {
-	at := marks.Time(items, (&record{Time: f.last}).time()).UnixMilli()
+	at := marks.Time(items, timeOf(f.last)).UnixMilli()
 	var out []rawjson.Object
 	add := func(kind string, fields ...any) {
 		o := rawjson.Object{}
@@ -51,7 +51,7 @@ func (f *file) tail(_ context.Context, items []wire.Item) ([]rawjson.Object, err
 		kept := f.kept(rest)
 		count := len(f.nodes)
 		if kept > 0 {
-			count = f.live[rest[0].Entry]
+			count = int(f.live[rest[0].Entry])
 		}
 		rest = rest[kept:]
 		add(typeBegin, "source", source)
@@ -64,7 +64,11 @@ func (f *file) tail(_ context.Context, items []wire.Item) ([]rawjson.Object, err
 	for _, it := range rest {
 		m := it.Message
 		if m == nil {
-			m = &f.conv.Entries[it.Entry].Message
+			e, err := f.entry(it.Entry)
+			if err != nil {
+				return nil, err
+			}
+			m = &e.Message
 		}
 		list, err := encode(m)
 		if err != nil {
