@@ -1,9 +1,12 @@
 package gemini
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"iter"
 	"time"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -11,6 +14,7 @@ import (
 	"github.com/agentcompact/agentcompact/wire/internal/gemini"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/marks"
+	"github.com/agentcompact/agentcompact/wire/internal/names"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 	"github.com/agentcompact/agentcompact/wire/internal/splice"
 )
@@ -19,7 +23,7 @@ import (
 // ready.
 type Sessions struct{}
 
-var _ wire.Codec = Sessions{}
+var _ wire.Opener = Sessions{}
 
 // Name implements [wire.Codec].
 func (Sessions) Name() string { return SessionFormat }
@@ -126,14 +130,36 @@ func (Sessions) Detect(head []byte, whole bool) wire.Confidence {
 
 // sessionFile is a session with its live records.
 type sessionFile struct {
-	data   []byte
-	list   splice.List // of a JSON file
-	recs   []record
-	byID   map[string]int // of recs; nil when not known
-	side   int
-	notes  []string
-	conv   *wire.Conversation
-	splice *splice.Conversation
+	text *jsonl.File
+	data []byte      // of a file in memory
+	list splice.List // of a JSON file
+	ids  names.Table
+	recs []live
+	byID map[names.ID]int32 // of recs; nil when not known
+	side int
+	// entries are the messages that the records make.
+	entries []entry
+	dropped func(entry int, at time.Time) bool // see marks.Dropped
+	notes   []string
+	conv    *wire.Conversation
+	splice  *splice.Conversation
+}
+
+// live is a live record. What it says is read again when it is needed.
+type live struct {
+	ref       jsonl.Ref
+	id, model names.ID
+	count     int32 // of the messages that it makes
+	speaks    bool
+	user      bool
+	timed     bool // it says when it was written
+	mark      *marks.Mark
+}
+
+// entry is one of the one or two messages of a record.
+type entry struct {
+	rec    int32
+	second bool
 }
 
 func (f *sessionFile) note(format string, args ...any) {
@@ -142,7 +168,48 @@ func (f *sessionFile) note(format string, args ...any) {
 
 // Read implements [wire.Codec].
 func (Sessions) Read(ctx context.Context, data []byte) (*wire.File, error) {
-	f := &sessionFile{data: data, conv: &wire.Conversation{}}
+	return wire.Hold(readSession(ctx, data))
+}
+
+// Open implements [wire.Opener]. A log whose first record takes several lines is
+// read whole, like a session that is one document.
+func (Sessions) Open(ctx context.Context, r io.ReaderAt, size int64) (*wire.File, error) {
+	text := jsonl.Stored(r, size)
+	unreadable := func(err error) error {
+		return &wire.Error{Format: SessionFormat, Detail: "the file could not be read", Err: err}
+	}
+	for v, err := range text.Values() {
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		if !v.IsObject() || v.Last {
+			break
+		}
+		f := &sessionFile{text: text, conv: &wire.Conversation{}}
+		file := &wire.File{Format: SessionFormat, Container: sessionLines}
+		return f.finish(file, f.lines(ctx, nil, 0))
+	}
+	var b bytes.Buffer
+	if err := text.CopyRange(ctx, &b, 0, size); err != nil {
+		return nil, unreadable(err)
+	}
+	return Sessions{}.Read(ctx, b.Bytes())
+}
+
+// finish makes a log of the records that were read.
+func (f *sessionFile) finish(file *wire.File, err error) (*wire.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	f.build()
+	file.Writer = &lineWriter{f}
+	file.Conversations, file.Notes = []*wire.Conversation{f.conv}, f.notes
+	return file, nil
+}
+
+// readSession reads a file in memory.
+func readSession(ctx context.Context, data []byte) (*wire.File, error) {
+	f := &sessionFile{text: jsonl.Bytes(data), data: data, conv: &wire.Conversation{}}
 	file := &wire.File{Format: SessionFormat, Container: sessionJSON}
 	doc := splice.At(data, splice.Begin(data))
 	one := doc.Kind(data) == '{' && splice.Space(data, doc.End) >= len(data)
@@ -164,84 +231,87 @@ func (Sessions) Read(ctx context.Context, data []byte) (*wire.File, error) {
 			if !ok {
 				f.note("messages[%d] is no record and was passed over; it stays in the file", i)
 			}
-			f.recs = append(f.recs, r)
+			f.recs = append(f.recs, f.live(&r, jsonl.At(s.Start, s.End-s.Start)))
 		}
 		f.build()
 		f.splice.List = f.list
 		file.Writer = &splice.Writer{Format: SessionFormat, Data: data, Lists: []*splice.Conversation{f.splice}}
-	} else {
-		if file.Container = sessionLines; one && top["sessionId"].IsZero() {
-			file.Container = oneRecord
-		}
-		if err := f.lines(ctx, doc); err != nil {
-			return nil, err
-		}
-		f.build()
-		file.Writer = &lineWriter{f}
+		file.Conversations, file.Notes = []*wire.Conversation{f.conv}, f.notes
+		return file, nil
 	}
-	file.Conversations, file.Notes = []*wire.Conversation{f.conv}, f.notes
-	return file, nil
+	if file.Container = sessionLines; one && top["sessionId"].IsZero() {
+		file.Container = oneRecord
+	}
+	// The first record may stand on several lines.
+	if first := doc.Of(data); doc.Kind(data) == '{' && (doc.Whole || doc.End == len(data)) && json.Valid(first) {
+		return f.finish(file, f.lines(ctx, &jsonl.Value{Offset: doc.Start, Raw: first}, doc.End))
+	}
+	return f.finish(file, f.lines(ctx, nil, 0))
 }
 
-// lines folds the records of a log into the list that is live.
-func (f *sessionFile) lines(ctx context.Context, first splice.Span) error {
-	known, bad, firstBad := false, 0, 0
-	take := func(raw json.RawMessage) {
+// live keeps of a record what links it to others.
+func (f *sessionFile) live(r *record, ref jsonl.Ref) live {
+	l := live{ref: ref, id: f.ids.Add(r.ID), model: f.ids.Add(r.Model), speaks: r.speaks(), user: r.Type == typeUser, timed: !r.time().IsZero()}
+	if l.speaks {
+		l.count = int32(len(r.entries()))
+	}
+	if !r.mark.IsZero() {
+		l.mark = &r.mark
+	}
+	return l
+}
+
+// load reads a record again.
+func (f *sessionFile) load(i int) (*record, error) {
+	raw, err := f.text.Load(f.recs[i].ref)
+	if err != nil {
+		return nil, &wire.Error{Format: SessionFormat, Offset: f.recs[i].ref.Offset(), Detail: "the record could not be read again", Err: err}
+	}
+	if f.list.Records == nil {
 		raw = oneLine(raw)
-		var change struct {
-			Set    *rawjson.Object `json:"-"`
-			Rewind *string         `json:"$rewindTo"`
-			Raw    json.RawMessage `json:"$set"`
-		}
-		_ = splice.Lenient(json.Unmarshal(raw, &change)) // what does not fit is absent
-		switch {
-		case change.Rewind != nil:
-			known = true
-			f.rewind(*change.Rewind)
-		case rawjson.Kind(change.Raw) == '{':
-			known = true
-			set, err := rawjson.Parse(change.Raw)
-			if list, ok := rawjson.Elements(set.Get("messages")); err == nil && ok {
-				f.replace(list)
-			}
-		default:
-			r, ok := parse(raw)
-			switch {
-			case !ok:
-			case r.ID != "" && r.Type != "":
-				known = known || r.Type == typeGemini || r.Time != ""
-				f.upsert(r)
-			default:
-				var meta struct {
-					Session string `json:"sessionId"`
-					Project string `json:"projectHash"`
-				}
-				known = json.Unmarshal(raw, &meta) == nil && meta.Session != "" && meta.Project != "" || known
+	}
+	r, _ := parse(raw) // it was parsed before
+	return &r, nil
+}
+
+// values are those of the file from an offset on.
+func (f *sessionFile) values(from int) iter.Seq2[jsonl.Value, error] {
+	if from == 0 {
+		return f.text.Values()
+	}
+	return func(yield func(jsonl.Value, error) bool) {
+		for v := range jsonl.Values(f.data[from:]) {
+			if v.Offset += from; !yield(v, nil) {
+				return
 			}
 		}
 	}
-	rest, offset := f.data, 0
-	if v := first; v.Kind(f.data) == '{' && v.Whole && json.Valid(v.Of(f.data)) {
-		take(v.Of(f.data)) // may stand on several lines
-		rest, offset = f.data[v.End:], v.End
-	} else if v.Kind(f.data) == '{' && v.End == len(f.data) && json.Valid(v.Of(f.data)) {
-		take(v.Of(f.data))
-		rest, offset = nil, v.End
+}
+
+// lines folds the records of a log into the list that is live: first, unless it
+// is nil, and what stands from an offset on.
+func (f *sessionFile) lines(ctx context.Context, first *jsonl.Value, from int) error {
+	known, bad, firstBad := false, 0, 0
+	if first != nil {
+		known = f.take(*first)
 	}
 	n := 0
-	for v := range jsonl.Values(rest) {
+	for v, err := range f.values(from) {
+		if err != nil {
+			return &wire.Error{Format: SessionFormat, Detail: "the file could not be read", Err: err}
+		}
 		if n++; n%512 == 0 && ctx.Err() != nil {
 			return &wire.Error{Format: SessionFormat, Detail: "reading was stopped", Err: context.Cause(ctx)}
 		}
 		switch {
 		case v.Torn():
-			f.note("at byte %d: the last record is cut short and was passed over", offset+v.Offset)
+			f.note("at byte %d: the last record is cut short and was passed over", v.Offset)
 		case v.Err != nil:
 			if bad++; bad == 1 {
-				firstBad = offset + v.Offset
+				firstBad = v.Offset
 			}
 		default:
-			take(v.Raw)
+			known = f.take(v) || known
 		}
 	}
 	if !known {
@@ -253,48 +323,89 @@ func (f *sessionFile) lines(ctx context.Context, first splice.Span) error {
 	return nil
 }
 
-func (f *sessionFile) upsert(r record) {
+// take takes in one record of a log and reports whether it is one of the format.
+func (f *sessionFile) take(v jsonl.Value) bool {
+	var change struct {
+		Rewind *string         `json:"$rewindTo"`
+		Set    json.RawMessage `json:"$set"`
+	}
+	_ = splice.Lenient(json.Unmarshal(v.Raw, &change)) // what does not fit is absent
+	switch {
+	case change.Rewind != nil:
+		f.rewind(*change.Rewind)
+		return true
+	case rawjson.Kind(change.Set) == '{':
+		set, err := rawjson.Parse(change.Set)
+		if list, ok := rawjson.Elements(set.Get("messages")); err == nil && ok {
+			f.replace(v, list)
+		}
+		return true
+	}
+	r, ok := parse(oneLine(v.Raw))
+	switch {
+	case !ok:
+		return false
+	case r.ID != "" && r.Type != "":
+		f.upsert(f.live(&r, f.text.Ref(v)))
+		return r.Type == typeGemini || r.Time != ""
+	}
+	var meta struct {
+		Session string `json:"sessionId"`
+		Project string `json:"projectHash"`
+	}
+	return json.Unmarshal(v.Raw, &meta) == nil && meta.Session != "" && meta.Project != ""
+}
+
+func (f *sessionFile) upsert(r live) {
 	if f.byID == nil {
-		f.byID = make(map[string]int, len(f.recs))
+		f.byID = make(map[names.ID]int32, len(f.recs))
 		for i := range f.recs {
-			f.byID[f.recs[i].ID] = i
+			f.byID[f.recs[i].id] = int32(i)
 		}
 	}
-	if i, ok := f.byID[r.ID]; ok {
+	if i, ok := f.byID[r.id]; ok {
 		f.recs[i] = r
 		return
 	}
-	f.byID[r.ID] = len(f.recs)
+	f.byID[r.id] = int32(len(f.recs))
 	f.recs = append(f.recs, r)
 }
 
 func (f *sessionFile) rewind(id string) {
 	cut := 0 // everything, if the id is unknown
-	for i := range f.recs {
-		if f.recs[i].ID == id {
-			cut = i
+	if n, ok := f.ids.Find(id); ok {
+		for i := range f.recs {
+			if f.recs[i].id == n {
+				cut = i
+			}
 		}
 	}
 	for _, r := range f.recs[cut:] {
-		if r.speaks() {
+		if r.speaks {
 			f.side++
 		}
 	}
 	f.recs, f.byID = f.recs[:cut], nil
 }
 
-func (f *sessionFile) replace(list []json.RawMessage) {
-	kept := map[string]bool{}
+// replace makes the list in a record that sets it the live one.
+func (f *sessionFile) replace(v jsonl.Value, list []json.RawMessage) {
+	kept := map[names.ID]bool{}
 	old := f.recs
 	f.recs, f.byID = nil, nil
+	pos := 0 // in the record
 	for _, raw := range list {
-		if r, ok := parse(raw); ok {
-			f.recs = append(f.recs, r)
-			kept[r.ID] = true
+		// Where the same bytes stand before is as good.
+		pos += max(bytes.Index(v.Raw[pos:], raw), 0)
+		ref := f.text.Ref(jsonl.Value{Offset: v.Offset + pos, Raw: raw})
+		pos += len(raw)
+		if r, ok := parse(oneLine(raw)); ok {
+			f.recs = append(f.recs, f.live(&r, ref))
+			kept[f.recs[len(f.recs)-1].id] = true
 		}
 	}
 	for _, r := range old {
-		if r.speaks() && !kept[r.ID] {
+		if r.speaks && !kept[r.id] {
 			f.side++
 		}
 	}
@@ -305,28 +416,48 @@ func (f *sessionFile) build() {
 	c := f.conv
 	c.Side = f.side
 	c.Envelope.Provider = gemini.Provider
-	f.splice = &splice.Conversation{}
+	f.splice = &splice.Conversation{Left: c, Encode: f.encode}
+	f.splice.List.Records = make([]splice.Span, len(f.recs))
+	model := names.ID(0)
 	for i := range f.recs {
 		r := &f.recs[i]
-		f.splice.List.Records = append(f.splice.List.Records, splice.Span{})
-		if !r.speaks() {
+		if !r.speaks {
 			continue
 		}
-		entries := r.entries()
-		f.splice.Groups = append(f.splice.Groups, splice.Group{From: i, To: i + 1, Entry: len(c.Entries), Count: len(entries)})
-		if r.mark.ID != "" && r.Type == typeUser {
+		count := int(r.count)
+		f.splice.Groups = append(f.splice.Groups, splice.Group{From: i, To: i + 1, Entry: len(f.entries), Count: count})
+		for k := range count {
+			f.entries = append(f.entries, entry{int32(i), k > 0})
+		}
+		if r.mark != nil && r.mark.ID != "" && r.user {
 			cp := r.mark.Checkpoint()
-			cp.Entry = len(c.Entries) + len(entries) - 1
+			cp.Entry = len(f.entries) - 1
 			c.Checkpoints = append(c.Checkpoints, cp)
 		}
-		c.Entries = append(c.Entries, entries...)
-		if r.Model != "" {
-			c.Envelope.Model = r.Model
+		if r.model != 0 {
+			model = r.model
 		}
 	}
-	marks.DropUsage(c)
-	f.splice.Entries = c.Entries
-	f.splice.Encode = f.encode
+	c.Envelope.Model = f.ids.Text(model)
+	f.dropped = marks.Dropped(c)
+	c.Leave(len(f.entries), f.entry)
+}
+
+// entry reads the i-th live message.
+func (f *sessionFile) entry(i int) (wire.Entry, error) {
+	r, err := f.load(int(f.entries[i].rec))
+	if err != nil {
+		return wire.Entry{}, err
+	}
+	k := 0
+	if f.entries[i].second {
+		k = 1
+	}
+	e := r.entries()[k]
+	if f.dropped(i, e.Time) {
+		e.Usage = nil
+	}
+	return e, nil
 }
 
 // entries makes the messages of a record: one, or two when it holds results.

@@ -12,7 +12,7 @@ import (
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/gemini"
-	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
+	"github.com/agentcompact/agentcompact/wire/internal/logfile"
 	"github.com/agentcompact/agentcompact/wire/internal/marks"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 	"github.com/agentcompact/agentcompact/wire/internal/splice"
@@ -31,7 +31,7 @@ func (w *lineWriter) Write(ctx context.Context, out io.Writer, conversation int,
 		return context.Cause(ctx)
 	}
 	var tail []byte
-	if items != nil && !splice.Unchanged(len(f.conv.Entries), items) {
+	if items != nil && !splice.Unchanged(len(f.entries), items) {
 		plan, err := splice.Plan(SessionFormat, f.splice, items)
 		if err != nil {
 			return err
@@ -40,26 +40,33 @@ func (w *lineWriter) Write(ctx context.Context, out io.Writer, conversation int,
 		for _, o := range plan {
 			raw := o.Raw
 			if o.Record >= 0 {
-				raw = f.recs[o.Record].raw
+				r, err := f.load(o.Record)
+				if err != nil {
+					return err
+				}
+				raw = r.raw
 			}
 			list = append(list, oneLine(raw))
 		}
+		last, err := f.lastTime()
+		if err != nil {
+			return err
+		}
 		set := rawjson.Object{}
 		set.Set("messages", list)
-		set.Set("lastUpdated", marks.Stamp(marks.Time(items, f.lastTime())))
+		set.Set("lastUpdated", marks.Stamp(marks.Time(items, last)))
 		line := rawjson.Object{}
 		line.Set("$set", set)
-		if !jsonl.EndsLine(f.data) {
+		ends, err := f.text.EndsLine()
+		if err != nil {
+			return err
+		}
+		if !ends {
 			tail = append(tail, '\n')
 		}
 		tail = append(append(tail, line.Bytes()...), '\n')
 	}
-	for _, b := range [][]byte{f.data, tail} {
-		if _, err := out.Write(b); err != nil {
-			return fmt.Errorf("write session: %w", err)
-		}
-	}
-	return nil
+	return logfile.Copy(ctx, SessionFormat, f.text, out, tail)
 }
 
 // oneLine takes line breaks between tokens out of a record.
@@ -74,13 +81,17 @@ func oneLine(raw json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-func (f *sessionFile) lastTime() time.Time {
+func (f *sessionFile) lastTime() (time.Time, error) {
 	for i := len(f.recs) - 1; i >= 0; i-- {
-		if t := f.recs[i].time(); !t.IsZero() {
-			return t
+		if f.recs[i].timed {
+			r, err := f.load(i)
+			if err != nil {
+				return time.Time{}, err
+			}
+			return r.time(), nil
 		}
 	}
-	return time.Time{}
+	return time.Time{}, nil
 }
 
 // encode makes records of messages that are new or changed: results join the
@@ -89,15 +100,22 @@ func (f *sessionFile) encode(pieces []splice.Piece) ([]json.RawMessage, error) {
 	if err := splice.NoNotes(SessionFormat, pieces); err != nil {
 		return nil, err
 	}
-	used := map[string]bool{}
-	for i := range f.recs {
-		used[f.recs[i].ID] = true
-	}
 	items := make([]wire.Item, len(pieces))
 	for i, p := range pieces {
 		items[i].Compaction = p.Compaction
 	}
-	e := &encoder{f: f, ids: marks.NewIDs(items, f.data, func(id string) bool { return used[id] }), at: marks.Stamp(marks.Time(items, f.lastTime()))}
+	last, err := f.lastTime()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := marks.NewFileIDs(context.Background(), items, f.text, func(id string) bool {
+		_, ok := f.ids.Find(id)
+		return ok
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &encoder{f: f, ids: ids, at: marks.Stamp(marks.Time(items, last))}
 	var out []json.RawMessage
 	for i := 0; i < len(pieces); i++ {
 		p := pieces[i]
@@ -118,7 +136,7 @@ func (f *sessionFile) encode(pieces []splice.Piece) ([]json.RawMessage, error) {
 		}
 		out = append(out, e.user(p, nil).Bytes())
 	}
-	return out, nil
+	return out, e.err
 }
 
 // subset reports whether a message holds nothing but results of the calls.
@@ -136,13 +154,19 @@ type encoder struct {
 	f   *sessionFile
 	ids *marks.IDs
 	at  string
+	err error // why a record could not be read again
 }
 
 // base is the record that a piece begins with: its own, or a new one.
 func (e *encoder) base(p splice.Piece, kind string) (rawjson.Object, *record) {
 	if p.Group >= 0 {
-		r := &e.f.recs[e.f.splice.Groups[p.Group].From]
-		if (r.Type == typeUser) == (kind == typeUser) {
+		i := e.f.splice.Groups[p.Group].From
+		if e.f.recs[i].user == (kind == typeUser) {
+			r, err := e.f.load(i)
+			if err != nil {
+				e.err = err
+				return rawjson.Object{}, nil
+			}
 			o, _ := rawjson.Parse(r.raw) // it was read
 			o.Delete(marks.Field)
 			return o, r
