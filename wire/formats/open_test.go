@@ -58,31 +58,12 @@ func opened(t *testing.T, data []byte, left map[string]int) {
 	require.NoError(t, err)
 	got, err := Open(t.Context(), &stored{data}, int64(len(data)))
 	require.NoError(t, err)
-	require.Equal(t, want.Format, got.Format)
-	require.Equal(t, want.Container, got.Container)
-	require.Equal(t, want.Notes, got.Notes)
-	require.Len(t, got.Conversations, len(want.Conversations))
-	require.Equal(t, wiretest.Write(t, want, 0, nil), wiretest.Write(t, got, 0, nil))
 	for n, c := range want.Conversations {
-		o := got.Conversations[n]
-		if o.Entries == nil && o.Len() > 0 {
+		if o := got.Conversations[n]; o.Entries == nil && o.Len() > 0 && len(c.Entries) > 0 {
 			left[want.Format]++
 		}
-		require.Equal(t, len(c.Entries), o.Len())
-		require.Equal(t, c.Envelope, o.Envelope)
-		require.Equal(t, c.Checkpoints, o.Checkpoints)
-		require.Equal(t, c.Side, o.Side)
-		require.Equal(t, c.Title, o.Title)
-		for i := range c.Entries {
-			e, err := o.At(i)
-			require.NoError(t, err)
-			require.Equal(t, c.Entries[i], e)
-		}
-		if len(c.Entries) > 2 {
-			items := wiretest.Compacted(t, c, "0123456789abcdef")
-			require.True(t, bytes.Equal(wiretest.Write(t, want, n, items), wiretest.Write(t, got, n, items)))
-		}
 	}
+	wiretest.SameOpened(t, want, got)
 }
 
 // TestOpenChanged changes a file after it was opened: what is appended is

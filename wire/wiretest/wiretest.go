@@ -180,6 +180,7 @@ func (s *Suite) RunWithoutCounts(t *testing.T) {
 	t.Run("round trip", func(t *testing.T) { s.each(t, s.roundTrip) })
 	t.Run("compaction", func(t *testing.T) { s.each(t, s.compaction) })
 	t.Run("pruned", func(t *testing.T) { s.each(t, s.pruned) })
+	t.Run("open", func(t *testing.T) { s.each(t, func(t *testing.T, file File, _ *wire.File) { s.open(t, file.Data) }) })
 	t.Run("detect", s.detect)
 	t.Run("refused", s.refused)
 }
@@ -374,7 +375,8 @@ func (s *Suite) refused(t *testing.T) {
 }
 
 // Fuzz reads any bytes: no panic, errors of type [wire.Error], files that come
-// back as they were, and compactions that are read as they were written.
+// back as they were, the same of them opened, and compactions that are read as
+// they were written.
 func (s *Suite) Fuzz(f *testing.F, seeds ...string) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -387,6 +389,7 @@ func (s *Suite) Fuzz(f *testing.F, seeds ...string) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s.Codec.Detect(data, true)
 		s.Codec.Detect(data[:len(data)/2], false)
+		s.open(t, data)
 		file, err := s.Codec.Read(t.Context(), data)
 		if err != nil {
 			var we *wire.Error
