@@ -63,6 +63,19 @@ var (
 	endMark   = regexp.MustCompile(`^\[checkpoint ([0-9a-f]{6}): [^\n]*\]\n(?s:(?:.*\n)?)\[end of checkpoint ([0-9a-f]{6})\]$`)
 )
 
+func requireNoTags(t require.TestingT, seen string) {
+	require.Empty(t, seenTag.FindAllString(seen, -1), "%q", seen)
+	require.Empty(t, seenToken.FindAllString(seen, -1), "%q", seen)
+}
+
+// requireHarmless checks text that stands in a request as data.
+func requireHarmless(t require.TestingT, text string) {
+	seen := carelessly(text)
+	requireNoTags(t, seen)
+	require.Empty(t, seenFrame.FindAllString(seen, -1), "%q", seen)
+	require.Empty(t, seenPoint.FindAllString(seen, -1), "%q", seen)
+}
+
 // requireFramed checks a checkpoint as a hostile reader would look for holes.
 func requireFramed(t require.TestingT, text, pointer string) {
 	m := endMark.FindStringSubmatch(text)
@@ -71,8 +84,7 @@ func requireFramed(t require.TestingT, text, pointer string) {
 	require.True(t, utf8.ValidString(text))
 	seen := carelessly(text)
 	require.Len(t, seenFrame.FindAllString(seen, -1), 2, "frame: %q", seen)
-	require.Empty(t, seenTag.FindAllString(seen, -1), "%q", seen)
-	require.Empty(t, seenToken.FindAllString(seen, -1), "%q", seen)
+	requireNoTags(t, seen)
 	n := 0
 	if pointer != "" {
 		n = 1

@@ -1,6 +1,7 @@
 package summarize
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,54 @@ func TestGuardMarksWhatIsInvented(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, text, got)
 	require.Empty(t, v.Invented)
+}
+
+// TestGuardOfHostileShapes has every shape as what a model wrote: alone, and behind
+// a sound beginning.
+func TestGuardOfHostileShapes(t *testing.T) {
+	refused := map[string]Class{
+		"analysis-block": Empty, "analysis-unclosed": Empty, "thinking-tags": Empty,
+		"tool-calls": ToolCalled, "function-calls": ToolCalled, "long-run": Degenerate,
+	}
+	// what needs no change: words, quotes, and what is broken already
+	harmless := []string{
+		"zwsp-after-bracket", "many-zwsp", "entities", "ignore-previous", "ignore-chinese", "when-you-summarize", "important-system",
+		"markdown-quote", "list-title",
+	}
+	req := longSpan(session.UserText("go on"))
+	seen := 0
+	for _, s := range hostileShapes(t) {
+		t.Run(s.ID, func(t *testing.T) {
+			got, v, err := Guard(s.Text, req, loose)
+			if want := refused[s.ID]; want != "" {
+				seen++
+				var f *Failure
+				require.ErrorAs(t, err, &f)
+				require.Equal(t, want, f.Class)
+				require.Equal(t, want, v.Class)
+				require.Empty(t, got)
+			} else {
+				require.NoError(t, err)
+				same := slices.Contains(harmless, s.ID)
+				if same {
+					seen++
+				}
+				require.Equal(t, same, got == s.Text, "%q", got)
+				require.Equal(t, !same, v.Cleaned || v.Defused)
+				requireFramed(t, Compose(Composition{Narrative: got}), "")
+			}
+			got, v, err = Guard(goodSummary+"\n"+s.Text, req, &GuardOptions{KeepInvented: true})
+			if s.ID == "long-run" {
+				require.Equal(t, Degenerate, v.Class)
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, got, "never touch src/lex/scan.go")
+			require.Contains(t, got, "docs/grammar.md")
+			requireFramed(t, Compose(Composition{Narrative: got}), "")
+		})
+	}
+	require.Equal(t, len(refused)+len(harmless), seen, "every exception is a shape")
 }
 
 func FuzzGuard(f *testing.F) {

@@ -20,8 +20,9 @@ import (
 //
 // It knows keys and tokens of common services by their shape, private keys,
 // passwords in URLs and connection strings, authorization headers, and values
-// that are assigned to names such as password, secret, token or api_key. What
-// the log holds stays as it is: redaction is for what leaves the session.
+// that are assigned to names such as password, secret, token or api_key, also
+// where characters that nobody sees stand in them. What the log holds stays as
+// it is: redaction is for what leaves the session.
 type Redactor struct {
 	patterns []*regexp.Regexp
 }
@@ -67,9 +68,12 @@ func (r *Redactor) Redact(s string) (string, int) {
 	}
 	total := 0
 	for range 8 { // a pattern can match what it left
-		found := findSecrets(s)
-		if len(r.patterns) > 0 {
-			found = r.matchPatterns(s, found)
+		found := r.find(s)
+		if bare, at := unveil(s); at != nil {
+			for _, f := range r.find(bare) {
+				found = append(found, secretAt{at[f.a], at[f.b-1] + 1, f.rule})
+			}
+			found = joinSecrets(found)
 		}
 		if len(found) == 0 {
 			break
@@ -80,13 +84,23 @@ func (r *Redactor) Redact(s string) (string, int) {
 		last := 0
 		for _, f := range found {
 			b.WriteString(s[last:f.a])
-			b.WriteString(secretPlaceholder(f.rule, s[f.a:f.b]))
+			secret, _ := unveil(s[f.a:f.b])
+			b.WriteString(secretPlaceholder(f.rule, secret))
 			last = f.b
 		}
 		b.WriteString(s[last:])
 		s = b.String()
 	}
 	return s, total
+}
+
+// find returns the secrets of a text, in order and apart from each other.
+func (r *Redactor) find(s string) []secretAt {
+	found := findSecrets(s)
+	if len(r.patterns) > 0 {
+		found = r.matchPatterns(s, found)
+	}
+	return found
 }
 
 // matchPatterns adds what the user's patterns match. Placeholders are left

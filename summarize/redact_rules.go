@@ -2,6 +2,7 @@ package summarize
 
 import (
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -29,7 +30,7 @@ func hexc(c byte) bool   { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 // characters of a set.
 func token(name string, set charset, least int, anchors ...string) secretRule {
 	return secretRule{name: name, anchors: anchors, find: func(s string, a, b int) (int, int, bool) {
-		if a > 0 && (isAlnum(s[a-1]) || s[a-1] == '_') {
+		if !atStart(s, a) {
 			return 0, 0, false
 		}
 		e := b
@@ -38,6 +39,22 @@ func token(name string, set charset, least int, anchors ...string) secretRule {
 		}
 		return a, e, e-b >= least
 	}}
+}
+
+// atStart reports whether a word can begin at s[a]: there is none that it would be
+// the middle of. The letters of an escape, such as \n or \u003e, are none.
+func atStart(s string, a int) bool {
+	if a == 0 || !isAlnum(s[a-1]) && s[a-1] != '_' {
+		return true
+	}
+	if a >= 2 && s[a-2] == '\\' {
+		return strings.IndexByte("nrtbf", s[a-1]) >= 0
+	}
+	if a < 6 || s[a-6] != '\\' || s[a-5] != 'u' {
+		return false
+	}
+	_, err := strconv.ParseUint(s[a-4:a], 16, 16)
+	return err == nil
 }
 
 var secretRules = []secretRule{
@@ -176,7 +193,7 @@ func privateKey(s string, a, b int) (int, int, bool) {
 }
 
 func jwt(s string, a, b int) (int, int, bool) {
-	if a > 0 && wordc(s[a-1]) {
+	if !atStart(s, a) || a > 0 && s[a-1] == '-' {
 		return 0, 0, false
 	}
 	e, dots := b, 0

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,57 @@ func TestRedactKnownSecrets(t *testing.T) {
 		again, n := r.Redact(got)
 		require.Equal(t, got, again)
 		require.Zero(t, n)
+	}
+}
+
+// TestHiddenCharactersHideNoSecret: not even those that something takes out later.
+func TestHiddenCharactersHideNoSecret(t *testing.T) {
+	r, err := NewRedactor(`ticket-\d{4}`)
+	require.NoError(t, err)
+	rows := append(secretRows(t), secretRow{Text: "see ticket-4711", Gone: []string{"ticket-4711"}})
+	for _, row := range rows {
+		if len(row.Gone) == 0 || strings.Contains(row.Text, `\`) {
+			continue // a backslash escapes what is put behind it
+		}
+		want, n := r.Redact(row.Text)
+		for _, c := range []string{"\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\x00", "\x1b", "\u202e", "\U000e0061", `\u200b`, `\u0000`} {
+			// one in every secret, away from its ends, and one outside
+			text := row.Text
+			for _, s := range row.Gone {
+				mid := len(s) / 2
+				for !utf8.RuneStart(s[mid]) {
+					mid++
+				}
+				text = strings.Replace(text, s, s[:mid]+c+s[mid:], 1)
+			}
+			got, hits := r.Redact("a" + c + " " + text)
+			require.Equal(t, n, hits, "%q in %q", c, text)
+			require.Equal(t, "a"+c+" "+want, got, "the same placeholder, and what is outside stays")
+		}
+	}
+	for _, text := range []string{"👩\u200d👩\u200d👧 family", "می\u200cخواهم", "co\u00adoperate with\x00 me", `say \u200b twice \\u`, "\\", `\u12`} {
+		got, n := r.Redact(text)
+		require.Equal(t, text, got)
+		require.Zero(t, n)
+	}
+}
+
+// TestSecretsBehindEscapes: the letter of an escape is no part of a word.
+func TestSecretsBehindEscapes(t *testing.T) {
+	r, err := NewRedactor()
+	require.NoError(t, err)
+	token, claim := "ghp"+"_0123456789abcdefghijABCDEFGHIJ", "eyJ"+"hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP"
+	for _, secret := range []string{token, claim} {
+		for _, before := range []string{`\n`, `\t`, `\r`, `\f`, `\b`, `\u003e`, `\u0026`, `\\n`} {
+			got, n := r.Redact(`{"content":"first` + before + secret + `"}`)
+			require.Equal(t, 1, n, before)
+			require.NotContains(t, got, secret)
+			require.True(t, json.Valid([]byte(got)))
+		}
+		for _, before := range []string{"n", "x", "_", "u003e", `\x`, `\u00`, `\uzzzz`} {
+			got, _ := r.Redact(before + secret)
+			require.Contains(t, got, before+secret[:12], "a longer word")
+		}
 	}
 }
 

@@ -349,13 +349,12 @@ func (e *Engine) shortForm(s *session.Session, m *session.Message, tokens, head,
 		if !ok {
 			continue
 		}
-		text := session.TextOf(r.Parts)
+		text, _ := e.opts.Redactor.Redact(session.TextOf(r.Parts)) // whole, before a cut tears a secret
 		share := 1.0
 		if bytes > 0 {
 			share = float64(len(text)) / float64(bytes)
 		}
 		short := clip(text, int(float64(head)*perToken*share), int(float64(tail)*perToken*share), pointer)
-		short, _ = e.opts.Redactor.Redact(short)
 		parts := []session.Part{session.Text{Text: short}}
 		if head > 0 || tail > 0 {
 			for _, q := range r.Parts {

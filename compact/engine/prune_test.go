@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,6 +72,39 @@ func TestPruningPolicy(t *testing.T) {
 		for _, p := range r.consider(compact.Pressure).Pruned {
 			assert.NotEqual(t, session.Seq(2), p.Node)
 		}
+	})
+	t.Run("a secret at the cut", func(t *testing.T) {
+		var key strings.Builder
+		for i := range 120 {
+			fmt.Fprintf(&key, "MIIE%dpAIBAAKCAQEA7bq4eC39HqLyjWDarjtT1zdp7dcQx8ZkZx81kPq09LmN22\n", 100+i)
+		}
+		pem := "-----BEGIN RSA PRIVATE KEY-----\n" + key.String() + "-----END RSA PRIVATE KEY-----\n"
+		r := newRig(t, 0, func(o *engine.Options) {
+			pruning(o)
+			o.Prune.OversizedTokens, o.Prune.HeadTokens, o.Prune.TailTokens = 600, 150, 150
+		})
+		r.append(session.UserText("look at the key"))
+		for i := range 5 {
+			id := fmt.Sprint("c", i)
+			r.append(session.AssistantText("", session.ToolCall{ID: id, Name: "read", Arguments: "{}"}), session.ToolText(id, fill(300, "begin")+"\n"+pem+fill(20, "end")))
+		}
+		r.append(session.AssistantText("I see."))
+		require.NotEmpty(t, r.consider(compact.Pressure).Pruned)
+		m, err := r.s.View().Message(2)
+		require.NoError(t, err)
+		require.Equal(t, compact.FormPruned, m.Source.Form)
+		require.Contains(t, m.Text(), "begin", "it keeps head and tail")
+		require.NotContains(t, m.Text(), "pAIBAAKCAQEA")
+		res, err := r.e.CompactNow(t.Context(), r.agent, nil)
+		require.NoError(t, err)
+		require.Positive(t, res.Redacted)
+		sum, err := r.s.View().Event(res.Summary)
+		require.NoError(t, err)
+		payload, err := compact.Decode(sum)
+		require.NoError(t, err)
+		stored, err := json.Marshal(payload)
+		require.NoError(t, err)
+		require.NotContains(t, string(stored), "pAIBAAKCAQEA", "the facts come from the messages as they were")
 	})
 	t.Run("protects the newest within a budget", func(t *testing.T) {
 		r := mixed(t, func(o *engine.Options) { o.Prune = engine.Prune{ProtectTokens: 7_800} })

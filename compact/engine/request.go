@@ -34,7 +34,7 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 	}
 	req.MaxTokens = min(max(int(share*float64(budget)), least), budget)
 	var originals []summarize.Item
-	held := 0
+	held, short := 0, 0
 	between := a.span.start == 0 && len(a.span.keep) > 0
 	for i := a.span.start; i < a.span.end; i++ {
 		n := v.Node(i)
@@ -73,7 +73,10 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		it.Narrative, _ = a.e.opts.Redactor.Redact(it.Narrative)
 		req.Items = append(req.Items, it)
 		orig := it
-		_, orig.Message = original(v, n, m)
+		if _, whole := original(v, n, m); whole != m {
+			orig.Message, hits = a.e.opts.Redactor.Message(whole)
+			short += hits
+		}
 		originals = append(originals, orig)
 		if held += orig.Message.Size(); held < a.e.opts.HeldBytes || i+1 == a.span.end || !a.cuttable(i+1) {
 			continue
@@ -89,7 +92,7 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 		// No request of the agent begins like this.
 		req.Head, req.Surface, between, held = false, nil, false, 0
 	}
-	a.secrets = req.Redacted
+	a.secrets, a.short = req.Redacted, short
 	req.Redacted += stay + a.e.opts.Redactor.Envelope(envelope)
 	return req, originals, nil
 }

@@ -42,6 +42,7 @@ type attempt struct {
 	pruned  int          // what was saved by pruning under its lease
 	calls   []compact.Call
 	secrets int    // that were taken out of the span
+	short   int    // secrets in messages that were shortened before
 	watch   *watch // nil without a lifecycle
 }
 
@@ -205,7 +206,7 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	ledger, n := e.opts.Redactor.Ledger(summarize.Extract(&facts, &lo))
 	c.ledger, c.redacted = ledger, a.secrets+w.Summary.Redacted
 	if a.secrets == 0 { // else what the facts quote is counted already
-		c.redacted += n
+		c.redacted += n + a.short
 	}
 	narrative, n := e.opts.Redactor.Redact(w.Summary.Text)
 	c.redacted += n
