@@ -221,6 +221,15 @@ func (e *Event) Body() (Body, error) {
 	if b := e.weak.Value(); b != nil {
 		return b, nil
 	}
+	if l, ok := e.src.(MessageLoader); ok && e.Type == TypeMessage {
+		m, err := l.LoadMessage(e.off, int(e.n))
+		if err != nil {
+			return nil, fmt.Errorf("load event %d: %w", e.Seq, err)
+		}
+		a := &Append{Message: *m}
+		e.weak = weak.Make(a)
+		return a, nil
+	}
 	data, err := e.src.Load(e.off, int(e.n))
 	if err != nil {
 		return nil, fmt.Errorf("load event %d: %w", e.Seq, err)

@@ -226,7 +226,10 @@ func appendParts(dst []byte, parts []Part) []byte {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (m Message) MarshalJSON() ([]byte, error) { return appendMessage(nil, &m), nil }
+func (m Message) MarshalJSON() ([]byte, error) {
+	size := m.Size()
+	return appendMessage(make([]byte, 0, size+size/8+256), &m), nil
+}
 
 type sourceJSON struct {
 	Kind     SourceKind `json:"kind"`

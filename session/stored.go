@@ -10,6 +10,15 @@ type Payload struct {
 	Len    int
 }
 
+// MessageLoader is a [Loader] that has messages in another form than JSON. A
+// session asks it for the message itself, which saves encoding and decoding it.
+type MessageLoader interface {
+	Loader
+	// LoadMessage returns what Load(off, n) is the JSON of, in a message that
+	// nobody else uses.
+	LoadMessage(off int64, n int) (*Message, error)
+}
+
 // MessageEvent returns the event of an appended message as a store gives it
 // that has its log in a form of its own, such as a transcript. The event keeps
 // nothing of m but what the surface needs; the message is loaded when it is

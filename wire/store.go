@@ -74,6 +74,17 @@ func (p payloads) Load(off int64, _ int) ([]byte, error) {
 	return e.Message.MarshalJSON()
 }
 
+// LoadMessage implements [session.MessageLoader].
+func (p payloads) LoadMessage(off int64, _ int) (*session.Message, error) {
+	e, err := p.c.At(int(off))
+	if err != nil {
+		return nil, err
+	}
+	return &e.Message, nil
+}
+
+var _ session.MessageLoader = payloads{}
+
 // Scan implements [session.Store].
 func (s *Store) Scan(ctx context.Context, from session.Seq, fn func(*session.Event) error) error {
 	if from < 0 {
@@ -124,6 +135,7 @@ func (s *Store) scan(ctx context.Context, from session.Seq, fn func(*session.Eve
 		}
 	}
 	seqs := make([]session.Seq, 0, s.c.Len())
+	id := s.pricer.ID() // the events share it
 	for i := range s.c.Len() {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -133,7 +145,7 @@ func (s *Store) scan(ctx context.Context, from session.Seq, fn func(*session.Eve
 			return err
 		}
 		seqs = append(seqs, next)
-		if err := emit(session.MessageEvent(next, s.at, &e.Message, s.pricer.Price(&e.Message), s.pricer.ID(),
+		if err := emit(session.MessageEvent(next, s.at, &e.Message, s.pricer.Price(&e.Message), id,
 			session.Payload{Loader: payloads{s.c}, Off: int64(i)})); err != nil {
 			return err
 		}
