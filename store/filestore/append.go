@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/agentcompact/agentcompact/session"
@@ -33,18 +34,32 @@ type group struct {
 
 type staged struct{ size, left int }
 
+// encoded has buffers for events that are being encoded, none above maxScratch.
+var encoded = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxScratch = 16 << 20
+
 // Stage implements [session.Stager].
 func (s *Store) Stage(ctx context.Context, next session.Seq, events []*session.Event) (wait func() error, err error) {
-	var buf []byte
+	scratch := encoded.Get().(*[]byte)
+	buf := (*scratch)[:0]
+	defer func() {
+		if cap(buf) <= maxScratch {
+			*scratch = buf
+			encoded.Put(scratch)
+		}
+	}()
 	lines := make([]staged, len(events))
 	for i, e := range events {
 		if e.Seq != next+session.Seq(i) {
 			return nil, fmt.Errorf("append to %s: event %d has seq %d", s.path, next+session.Seq(i), e.Seq)
 		}
 		before := len(buf)
-		if buf, err = session.AppendEvent(buf, e); err != nil {
+		b, err := session.AppendEvent(buf, e)
+		if err != nil {
 			return nil, err
 		}
+		buf = b
 		lines[i] = staged{len(buf) - before, len(events) - 1 - i}
 	}
 	if err := s.mu.LockContext(ctx); err != nil {
