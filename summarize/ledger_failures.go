@@ -85,10 +85,8 @@ func failure(r session.ToolResult, command string) (string, bool) {
 			break
 		}
 	}
-	if !bad && (known || !hard(start) && !hard(end)) {
-		return "", false
-	}
-	if !bad && len(text) > part { // a long output that only mentions one
+	// A long output only mentions one.
+	if !bad && (known || len(text) > part || !hard(start)) {
 		return "", false
 	}
 	if s := outputOf(text); s != "" { // a record of a run: its lines are inside
