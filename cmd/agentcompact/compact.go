@@ -178,7 +178,7 @@ func (a *app) compact(ctx context.Context, path string, f *compactFlags, region 
 	defer ed.close()
 	in := ed.in
 	before := in.session.View()
-	out := &compacted{Format: in.format(), Before: sizeOf(before), After: sizeOf(before), Problems: problems(before), Notes: in.notes}
+	out := &compacted{Format: in.format(), Before: sizeOf(before), After: sizeOf(before), Problems: problems(in.session), Notes: in.notes}
 	e, err := f.engine(before, out.outside(in, f.window))
 	if err != nil {
 		return err

@@ -149,8 +149,8 @@ func inspect(in *input, list bool) *report {
 	v := in.session.View()
 	r := &report{
 		Format: in.format(), Conversation: in.index + 1, Conversations: in.conversations(), Notes: in.notes,
-		Tokens:      tokenInfo{Total: counted(v), ByRole: map[string]int{}},
-		Checkpoints: []checkpointInfo{}, Problems: problems(v),
+		Tokens:  tokenInfo{Total: counted(v), ByRole: map[string]int{}},
+		Largest: []messageInfo{}, Checkpoints: []checkpointInfo{}, Problems: problems(in.session),
 	}
 	r.Tokens.Reported = in.reported
 	if in.file == nil {
@@ -174,28 +174,33 @@ func inspect(in *input, list bool) *report {
 			r.Tokens.ByRole["system"] += t
 		}
 	}
-	all := make([]messageInfo, v.Len())
-	for i := range all {
+	if list {
+		r.MessageList = systemMessages(in.session)
+	}
+	bySize := func(a, b messageInfo) int { return cmp.Compare(b.Tokens, a.Tokens) }
+	for i := range v.Len() {
 		n := v.Node(i)
-		all[i] = messageInfo{Seq: n.Seq, Role: n.Role(), Tokens: int(n.Tokens), Calls: list0(n.Calls()), Results: list0(n.Results()),
+		m := messageInfo{Seq: n.Seq, Role: n.Role(), Tokens: int(n.Tokens), Calls: list0(n.Calls()), Results: list0(n.Results()),
 			Checkpoint: compact.IsCheckpointSource(n.Source()), Pinned: v.Pinned(n.Seq)}
 		r.Tokens.ByRole[string(n.Role())] += int(n.Tokens)
 		r.ToolCalls += len(n.Calls())
 		r.ToolResults += len(n.Results())
+		if list {
+			r.MessageList = append(r.MessageList, m)
+		}
+		if len(r.Largest) < largestShown || m.Tokens > r.Largest[len(r.Largest)-1].Tokens {
+			r.Largest = append(r.Largest, m)
+			slices.SortStableFunc(r.Largest, bySize)
+			r.Largest = r.Largest[:min(largestShown, len(r.Largest))]
+		}
 	}
-	r.Messages += len(all)
+	r.Messages += v.Len()
 	for _, t := range v.Turns() {
 		if n := v.Node(t.Start); n.Role() == session.RoleUser && n.Source().Kind == session.SourceUser {
 			r.Turns++
 		}
 		r.Steps += len(t.Steps)
 	}
-	if list {
-		r.MessageList = append(systemMessages(in.session), all...)
-	}
-	r.Largest = slices.Clone(all)
-	slices.SortStableFunc(r.Largest, func(a, b messageInfo) int { return cmp.Compare(b.Tokens, a.Tokens) })
-	r.Largest = r.Largest[:min(largestShown, len(r.Largest))]
 	r.Checkpoints = append(r.Checkpoints, checkpoints(in, v)...)
 	return r
 }
@@ -231,30 +236,25 @@ func checkpoints(in *input, v session.View) []checkpointInfo {
 	if in.conv == nil {
 		return out
 	}
-	at := make(map[int]session.Seq, len(in.entries))
-	for q, i := range in.entries {
-		at[i] = q
-	}
 	var marked []checkpointInfo
 	for _, c := range in.conv.Checkpoints {
-		seq, live := at[c.Entry]
-		if !live {
-			seq = session.NoSeq
-		}
+		seq := in.entries.seq(c.Entry)
 		if known[seq] || !c.Time.IsZero() && times[c.Time.Truncate(time.Millisecond)] {
 			continue // the log has it
 		}
 		_, err := v.Position(seq)
-		marked = append(marked, checkpointInfo{Seq: seq, Trigger: c.Trigger, Live: live && err == nil, Hides: c.Hides, TokensBefore: c.TokensBefore})
+		marked = append(marked, checkpointInfo{Seq: seq, Trigger: c.Trigger, Live: err == nil, Hides: c.Hides, TokensBefore: c.TokensBefore})
 	}
 	return append(marked, out...) // the log is younger than what it began with
 }
 
-func problems(v session.View) []problem {
+func problems(s *session.Session) []problem {
 	out := []problem{}
-	for _, p := range toolpairing.Of(v).Diagnose() {
-		out = append(out, problem{Kind: string(p.Kind), CallID: p.CallID, At: p.Seq})
-	}
+	toolpairing.For(s).With(func(x *toolpairing.Index) {
+		for _, p := range x.Diagnose() {
+			out = append(out, problem{Kind: string(p.Kind), CallID: p.CallID, At: p.Seq})
+		}
+	})
 	return out
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -24,11 +23,8 @@ import (
 // ownFormat is the name of our own session format.
 const ownFormat = "agentcompact"
 
-// Above largeFile bytes garbage is collected more often: time for memory.
-const (
-	largeFile = 32 << 20
-	largeGC   = 20
-)
+// Above largeFile bytes memory is spared, see sparing.
+const largeFile = 32 << 20
 
 // input is a transcript that was read, as a session.
 type input struct {
@@ -44,7 +40,7 @@ type input struct {
 	// session is the conversation. entries maps events of it to the entries of
 	// conv that they are.
 	session *session.Session
-	entries map[session.Seq]int
+	entries entryIndex
 	// restored tells that the session came from the log beside the file.
 	restored bool
 	// reported is what the provider reported for the last request of a foreign
@@ -113,7 +109,7 @@ func loadForeign(ctx context.Context, path string, file *os.File, conversation i
 		return nil, fileError(path, err)
 	}
 	if info.Size() > largeFile {
-		debug.SetGCPercent(largeGC)
+		sparing()
 	}
 	f, err := formats.Open(ctx, file, info.Size())
 	if err != nil {
@@ -158,11 +154,7 @@ func (in *input) open(ctx context.Context, file io.Closer) error {
 		return fmt.Errorf("%s: %w", in.path, err)
 	}
 	in.session = s
-	seqs := store.Seqs()
-	in.entries = make(map[session.Seq]int, len(seqs))
-	for i, q := range seqs {
-		in.entries[q] = i
-	}
+	in.entries = entriesInOrder(store.Seqs())
 	return in.report(0)
 }
 
@@ -281,7 +273,7 @@ func (in *input) items() ([]wire.Item, error) {
 	items := make([]wire.Item, v.Len())
 	for i := range items {
 		n := v.Node(i)
-		if e, ok := in.entries[n.Seq]; ok {
+		if e, ok := in.entries.of(n.Seq); ok {
 			items[i] = wire.Item{Entry: e}
 			continue
 		}
@@ -325,7 +317,7 @@ func origin(v session.View, q session.Seq) session.Seq {
 // of. In a session that was restored from the log, the short form itself may be
 // what the file holds.
 func (in *input) entryOf(v session.View, q session.Seq) (int, bool) {
-	if e, ok := in.entries[q]; ok {
+	if e, ok := in.entries.of(q); ok {
 		return e, true
 	}
 	for o := origin(v, q); q != o; {
@@ -334,7 +326,7 @@ func (in *input) entryOf(v session.View, q session.Seq) (int, bool) {
 			break
 		}
 		q = run[0]
-		if e, ok := in.entries[q]; ok {
+		if e, ok := in.entries.of(q); ok {
 			return e, true
 		}
 	}

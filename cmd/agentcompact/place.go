@@ -185,12 +185,19 @@ func (c *ownCopy) place() error {
 	return nil
 }
 
-const copyBatch = 512
+// copyBatch is how many events, and copyBytes about how many bytes of messages,
+// are written at once.
+const (
+	copyBatch = 512
+	copyBytes = 4 << 20
+)
 
 // copySession copies the whole log into an empty store.
 func copySession(ctx context.Context, from *session.Session, store session.Store) (*session.Session, error) {
 	// In pieces, so that the encoded log is never in memory as a whole.
 	var batch []*session.Event
+	var held []*session.Message // of the batch, so that each is read once
+	size := 0
 	next := session.Seq(0)
 	flush := func() error {
 		if len(batch) == 0 {
@@ -198,11 +205,15 @@ func copySession(ctx context.Context, from *session.Session, store session.Store
 		}
 		err := store.Append(ctx, next, batch)
 		next += session.Seq(len(batch))
-		batch = batch[:0:0]
+		batch, held, size = batch[:0:0], nil, 0
 		return err
 	}
 	for e := range from.View().Events(0) {
-		if batch = append(batch, e); len(batch) == copyBatch {
+		if m, err := e.Message(); err == nil { // an event without a message is small
+			held = append(held, m)
+			size += m.Size()
+		}
+		if batch = append(batch, e); len(batch) == copyBatch || size >= copyBytes {
 			if err := flush(); err != nil {
 				return nil, err
 			}

@@ -135,7 +135,7 @@ func makePage(in *input, window int, full bool) (*pageData, error) {
 		rows: map[session.Seq]*checkpointRow{}, pricer: in.session.Pricer()}
 	_, model := compact.Agent{Session: in.session}.Route()
 	d := &pageData{Name: filepath.Base(in.path), Format: in.format(), Model: model, Window: window, Conversation: in.index + 1,
-		Conversations: in.conversations(), Messages: v.Len(), Tokens: counted(v), Problems: problems(v), Notes: in.notes, Made: time.Now(),
+		Conversations: in.conversations(), Messages: v.Len(), Tokens: counted(v), Problems: problems(in.session), Notes: in.notes, Made: time.Now(),
 		Marks: []*checkpointRow{}}
 	p.data = d
 	if d.Foreign = foreign(in, v); d.Foreign > 0 {
@@ -196,7 +196,7 @@ func (p *pageMaker) priceAll() error {
 		t := ev.Time
 		if p.in.conv != nil { // the log beside a file knows only when it was imported
 			if t = (time.Time{}); ev.Type == session.TypeMessage && !p.in.restored {
-				if i, ok := p.in.entries[ev.Seq]; ok {
+				if i, ok := p.in.entries.of(ev.Seq); ok {
 					if e, err := p.in.conv.At(i); err == nil {
 						t = e.Time
 					}

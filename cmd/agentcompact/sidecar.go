@@ -196,7 +196,7 @@ func (in *input) openSidecar(ctx context.Context, file io.Closer) (bool, error) 
 	case src.Format != in.format():
 		return note("it belongs to a transcript of format %s", src.Format)
 	}
-	entries, ok := in.match(v)
+	at, ok := in.match(v)
 	if !ok {
 		return note("the transcript is not the one that it was written for")
 	}
@@ -211,10 +211,7 @@ func (in *input) openSidecar(ctx context.Context, file io.Closer) (bool, error) 
 	if err != nil {
 		return note("%v", err)
 	}
-	for i, q := range seqs {
-		entries[q] = old + i
-	}
-	in.session, in.entries, in.restored, used = s, entries, true, true
+	in.session, in.entries, in.restored, used = s, entriesAt(append(at, seqs...)), true, true
 	return true, in.report(old)
 }
 
@@ -237,12 +234,13 @@ func lastSource(v session.View) (sourceEvent, bool) {
 	return sourceEvent{}, false
 }
 
-// match compares the surface with the entries one by one.
-func (in *input) match(v session.View) (map[session.Seq]int, bool) {
+// match compares the surface with the entries one by one. It returns the seq of
+// each.
+func (in *input) match(v session.View) ([]session.Seq, bool) {
 	if v.Len() > in.conv.Len() {
 		return nil, false
 	}
-	entries := make(map[session.Seq]int, v.Len())
+	var at []session.Seq
 	for i := range v.Len() {
 		m, err := v.Message(i)
 		if err != nil {
@@ -252,7 +250,7 @@ func (in *input) match(v session.View) (map[session.Seq]int, bool) {
 		if err != nil || contentHash(m) != contentHash(&e.Message) {
 			return nil, false
 		}
-		entries[v.Node(i).Seq] = i
+		at = append(at, v.Node(i).Seq)
 	}
-	return entries, true
+	return at, true
 }
