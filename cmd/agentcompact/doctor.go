@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +30,9 @@ type diagnosis struct {
 	Out     string           `json:"out,omitempty"`
 	Changes []doctor.Change  `json:"changes,omitempty"`
 	Left    []doctor.Finding `json:"left,omitempty"`
+
+	text   *io.SectionReader // what was looked at
+	mended *doctor.Change    // what was done to a document that was cut short
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -41,10 +51,12 @@ told apart.
 With --fix it repairs by the least change and writes a new file: a call that was
 abandoned gets a made-up result, a result without a call becomes a quoted note,
 ids that clash become unique on both sides, bytes that are not UTF-8 are
-replaced, a last record that was cut short is taken out. Every change is listed.
-What it does not decide by itself is decided by the other flags. The new file of
-a session of our own format is its log with the repairs appended; there an
-attempt that died is ended as well.
+replaced, a last record that was cut short is taken out (and a document that it
+stood in is closed), counts that no provider can have reported are taken out.
+Every change is listed. What it does not decide by itself is decided by the other
+flags. The new file of a session of our own format is its log with the repairs
+appended; there an attempt that died is ended as well. A session that is a folder
+is repaired in a copy.
 
 Exit status: 0 when nothing is wrong (or, with --fix, nothing is left wrong),
 1 when something is.`,
@@ -109,14 +121,7 @@ func (a *app) diagnose(ctx context.Context, path string, fix bool, out string, o
 		return nil, fileError(path, err)
 	}
 	if info.IsDir() {
-		if fix {
-			return nil, fmt.Errorf("%s is a folder: --fix repairs files", path)
-		}
-		tree, err := formats.ReadTree(ctx, os.DirFS(path))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return diagnosisOf(ctx, nil, &tree.File)
+		return diagnoseTree(ctx, path, info, fix, out, opts)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
@@ -126,36 +131,117 @@ func (a *app) diagnose(ctx context.Context, path string, fix bool, out string, o
 	} else if own {
 		return diagnoseOwn(ctx, path, fix, out, opts)
 	}
-	data, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	f, err := formats.Read(ctx, data)
+	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, fileError(path, err)
+	}
+	if info.Size() > largeFile {
+		debug.SetGCPercent(largeGC)
+	}
+	d, err := diagnoseFile(ctx, io.NewSectionReader(file, 0, info.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	d, err := diagnosisOf(ctx, data, f)
-	if err != nil || !fix {
-		return d, err
-	}
-	codec, _ := wire.Detect(data, true, formats.All()...)
-	r, err := doctor.Repair(ctx, codec, data, opts)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	d.Changes, d.Left = r.Changes, r.Left
-	if len(r.Changes) > 0 {
-		d.Out, err = writeBeside(out, path, ".fixed", filepath.Ext(path), r.Data)
+	if fix {
+		err = d.fix(ctx, path, info, out, opts)
 	}
 	return d, err
 }
 
-func diagnosisOf(ctx context.Context, data []byte, f *wire.File) (*diagnosis, error) {
-	list, err := doctor.Diagnose(ctx, data, f)
+// diagnoseFile looks at a transcript of one file. A document that was cut short
+// is looked at as it would be with its end.
+func diagnoseFile(ctx context.Context, text *io.SectionReader) (*diagnosis, error) {
+	d := &diagnosis{text: text}
+	f, err := formats.Open(ctx, text, text.Size())
+	if err != nil {
+		data := make([]byte, text.Size())
+		if _, rerr := text.ReadAt(data, 0); rerr != nil && !errors.Is(rerr, io.EOF) {
+			return nil, rerr
+		}
+		m, merr := doctor.Mend(ctx, data, formats.All()...)
+		if m == nil {
+			return nil, cmp.Or(merr, err)
+		}
+		d.text, d.mended = io.NewSectionReader(bytes.NewReader(m.Data), 0, int64(len(m.Data))), &m.Change
+		d.Findings = append(d.Findings, m.Finding)
+		if f, err = m.Codec.Read(ctx, m.Data); err != nil {
+			return nil, err
+		}
+	}
+	list, err := doctor.Diagnose(ctx, d.text, f)
 	if err != nil {
 		return nil, err
 	}
-	return &diagnosis{Format: f.Format, Summary: doctor.Summary(list), Findings: append([]doctor.Finding{}, list...), Notes: f.Notes}, nil
+	d.found(f, list)
+	return d, nil
+}
+
+// found takes in what was found in a file.
+func (d *diagnosis) found(f *wire.File, list []doctor.Finding) {
+	d.Format, d.Notes = f.Format, f.Notes
+	d.Findings = append(append([]doctor.Finding{}, d.Findings...), list...)
+	d.Summary = doctor.Summary(d.Findings)
+}
+
+// fix repairs what was looked at into a new file.
+func (d *diagnosis) fix(ctx context.Context, path string, info fs.FileInfo, out string, opts *doctor.Options) error {
+	name, err := asked(out, path, ".fixed", filepath.Ext(path))
+	if err != nil {
+		return err
+	}
+	var steps scratches
+	defer steps.drop()
+	opts.Scratch = func() (doctor.Scratch, error) { return steps.create(name) }
+	codec := formats.All()[slices.IndexFunc(formats.All(), func(c wire.Codec) bool { return c.Name() == d.Format })]
+	r, err := doctor.Repair(ctx, codec, d.text, opts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	d.Changes, d.Left = r.Changes, r.Left
+	if d.mended != nil {
+		d.Changes = append([]doctor.Change{*d.mended}, d.Changes...)
+	}
+	if len(d.Changes) == 0 {
+		return nil
+	}
+	tmp, err := fillTemp(name, info.Mode().Perm(), func(w io.Writer) error {
+		_, err := io.Copy(w, r.Text)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp)
+	if err := (&placing{}).link(tmp, name); err != nil {
+		return err
+	}
+	syncDir(name)
+	d.Out = name
+	return nil
+}
+
+// scratches are the files that a repair goes through.
+type scratches []*os.File
+
+// create makes one beside the file that it will become.
+func (s *scratches) create(name string) (*os.File, error) {
+	f, err := createTemp(name)
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	*s = append(*s, f)
+	return f, nil
+}
+
+func (s scratches) drop() {
+	for _, f := range s {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
 }
 
 // shown is how many findings of one kind are listed.
@@ -190,7 +276,7 @@ func (a *app) printDiagnosis(path string, d *diagnosis, fix, all bool) {
 	} else {
 		fmt.Fprintf(a.stdout, "%s was written, with %s:\n", d.Out, count(len(d.Changes), "change"))
 		for _, c := range d.Changes {
-			fmt.Fprintf(a.stdout, "  %s%s: %s\n", c.Kind, placeOf(c.Conversation, c.Message, c.Line, c.CallID), c.Detail)
+			fmt.Fprintf(a.stdout, "  %s%s: %s\n", c.Kind, placeOf(c.Conversation, c.Message, c.File, c.Line, c.CallID), c.Detail)
 		}
 	}
 	if len(d.Left) > 0 {
@@ -199,8 +285,11 @@ func (a *app) printDiagnosis(path string, d *diagnosis, fix, all bool) {
 	}
 }
 
-func placeOf(conversation, message, line int, id string) string {
+func placeOf(conversation, message int, file string, line int, id string) string {
 	s := ""
+	if file != "" {
+		s += " in " + file
+	}
 	if conversation > 1 {
 		s += fmt.Sprintf(" in conversation %d", conversation)
 	}
@@ -221,7 +310,7 @@ func (a *app) printFinding(f doctor.Finding) {
 	if f.Normal {
 		mark = "normal: "
 	}
-	fmt.Fprintf(a.stdout, "  %s%s%s: %s; consequence: %s", mark, f.Kind, placeOf(f.Conversation, f.Message, f.Line, f.CallID), f.Detail, f.Consequence)
+	fmt.Fprintf(a.stdout, "  %s%s%s: %s; consequence: %s", mark, f.Kind, placeOf(f.Conversation, f.Message, f.File, f.Line, f.CallID), f.Detail, f.Consequence)
 	if flag := doctor.Decides(f.Kind); flag != "" {
 		fmt.Fprintf(a.stdout, " [--fix %s decides]", flag)
 	}

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/agentcompact/agentcompact/wire/doctor"
-	"github.com/agentcompact/agentcompact/wire/formats"
 )
 
 // hiddenProblem is a call or result without its other half that is not live: on
@@ -23,20 +23,18 @@ func (in *input) hiddenProblems(ctx context.Context) ([]hiddenProblem, error) {
 	if in.file == nil || in.conv.Side == 0 || in.info.Size() > largeFile {
 		return nil, nil
 	}
-	var data []byte
-	file := in.file
-	if in.tree == nil { // its messages are in the file; the doctor wants them in memory
-		var err error
-		if data, err = os.ReadFile(in.path); err != nil {
+	var text *io.SectionReader // none of a folder
+	if in.tree == nil {
+		f, err := os.Open(in.path)
+		if err != nil {
 			return nil, fileError(in.path, err)
 		}
-		if file, err = formats.Read(ctx, data); err != nil {
-			return nil, fmt.Errorf("%s: %w", in.path, err)
-		}
+		defer f.Close()
+		text = io.NewSectionReader(f, 0, in.info.Size())
 	}
-	list, err := doctor.Diagnose(ctx, data, file)
+	list, err := doctor.Diagnose(ctx, text, in.file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", in.path, err)
 	}
 	var out []hiddenProblem
 	for _, f := range list {

@@ -135,6 +135,11 @@ func fillTree(ctx context.Context, to, from string, changes []wire.Change) error
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return err
 	}
+	return changeTree(ctx, to, changes)
+}
+
+// changeTree makes changes in a folder.
+func changeTree(ctx context.Context, to string, changes []wire.Change) error {
 	for _, c := range changes {
 		if err := context.Cause(ctx); err != nil {
 			return err

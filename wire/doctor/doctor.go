@@ -10,10 +10,10 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -125,6 +125,9 @@ type Finding struct {
 	Conversation int `json:"conversation,omitempty"`
 	// Message counts the live messages from 1; 0 when it is none of them.
 	Message int `json:"message,omitempty"`
+	// File is that of a folder, with slashes; empty for a session that is one
+	// file.
+	File string `json:"file,omitempty"`
 	// Line is the line from 1, Offset the byte from 0; both are 0 where the
 	// file has no such place.
 	Line   int   `json:"line,omitempty"`
@@ -142,12 +145,22 @@ func finding(kind Kind, format string, args ...any) Finding {
 }
 
 // Diagnose returns everything that was found in a file, in order of the file
-// first and the conversations then. data are the bytes that f was read from;
-// nil for a folder.
-func Diagnose(ctx context.Context, data []byte, f *wire.File) ([]Finding, error) {
-	out := scan(data, f.Format)
+// first and the conversations then. src are the bytes that f was read from; nil
+// for a folder. A log is read several times and never held: beside what a
+// session keeps of its messages, the ids and places of its records stay in
+// memory while Diagnose runs, about 150 bytes a record, and the findings. A
+// document is held.
+func Diagnose(ctx context.Context, src *io.SectionReader, f *wire.File) ([]Finding, error) {
+	t, err := newText(ctx, src, f.Format)
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.scan(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i, c := range f.Conversations {
-		list, err := conversation(ctx, data, f, c)
+		list, err := conversation(ctx, t, f.Format, c, session.View{})
 		if err != nil {
 			return nil, err
 		}
@@ -156,17 +169,21 @@ func Diagnose(ctx context.Context, data []byte, f *wire.File) ([]Finding, error)
 		}
 		out = append(out, list...)
 	}
-	return append(out, hidden(data, f, out)...), nil
+	list, err := t.hidden(ctx, out)
+	return append(out, list...), err
 }
 
-// view imports a conversation.
+// free prices nothing: no question here is about sizes.
+type free struct{}
+
+func (free) ID() string                            { return "free" }
+func (free) Price(*session.Message) int            { return 0 }
+func (free) PriceEnvelope(e *session.Envelope) int { return 0 }
+
+// view is a conversation as a session, which leaves the messages where they are.
 func view(ctx context.Context, c *wire.Conversation) (session.View, func(), error) {
-	s, err := session.Open(ctx, session.NewMemoryStore(), nil)
+	s, err := session.Open(ctx, wire.NewStore(c, free{}, &wire.StoreOptions{NoUsage: true}), &session.Options{Pricer: free{}})
 	if err != nil {
-		return session.View{}, nil, err
-	}
-	if _, err := wire.Import(ctx, s, c); err != nil {
-		_ = s.Close()
 		return session.View{}, nil, err
 	}
 	return s.View(), func() { _ = s.Close() }, nil
@@ -177,90 +194,174 @@ var kindOf = map[toolpairing.Kind]Kind{
 	toolpairing.DuplicateResult: DuplicateResult, toolpairing.ResultBeforeCall: ResultFirst,
 }
 
-// conversation diagnoses one conversation as it is live.
-func conversation(ctx context.Context, data []byte, f *wire.File, c *wire.Conversation) ([]Finding, error) {
-	v, done, err := view(ctx, c)
+// call names a call by the message that makes it, from 1, and its id.
+type call struct {
+	message int
+	id      string
+}
+
+// looker looks at the messages of a conversation one by one.
+type looker struct {
+	format string
+	file   bool // the messages are from a file, whose bytes were looked at
+	p      *placer
+	n      int // messages before
+	out    []Finding
+	seen   map[string]bool
+	before *session.Message
+	again  []string // by message, the role if it is that of the one before, where turns are taken
+}
+
+func (l *looker) add(id string, n Finding) {
+	n.Message, n.CallID = l.n+1, id
+	l.out = append(l.out, n)
+}
+
+// look takes in the next message.
+func (l *looker) look(e *wire.Entry) {
+	m := &e.Message
+	l.p.see(m.Origin)
+	for _, part := range m.Parts {
+		switch q := part.(type) {
+		case session.ToolCall:
+			switch {
+			case q.ID == "":
+				l.add("", finding(CallWithoutID, "the call of %s has no id", q.Name))
+			case l.seen[q.ID] && !madeUp(l.format, q):
+				l.add(q.ID, finding(CallIDReused, "an earlier call has this id, too"))
+			}
+			l.seen[q.ID] = true
+			if !q.Custom && q.Arguments != "" && !json.Valid([]byte(q.Arguments)) {
+				l.add(q.ID, finding(BadArguments, "the arguments of %s are not valid JSON", q.Name))
+			}
+		case session.ToolResult:
+			if q.CallID == "" {
+				l.add("", finding(ResultWithoutID, "the result names no call"))
+			}
+		}
+	}
+	if m.Role != session.RoleTool && m.IsEmpty() {
+		l.add("", finding(EmptyMessage, "the %s message has neither text nor calls", m.Role))
+	}
+	if l.n == 0 && takesTurns(l.format) && m.Role == session.RoleAssistant {
+		l.add("", finding(ModelFirst, "the first message is the model's"))
+	}
+	if m.Role == session.RoleSystem || m.Role == session.RoleDeveloper && l.format == "openai-chat" {
+		l.add("", finding(SystemBetween, "a %s message stands in the conversation", m.Role))
+	}
+	if !l.file && !validUTF8(m) {
+		l.add("", finding(InvalidUTF8, "there are bytes that are not UTF-8"))
+	}
+	if u := e.Usage; impossible(u) {
+		l.add("", finding(WrongUsage, "prompt %d, of it from cache %d and to cache %d, completion %d", u.Prompt, u.CacheRead, u.CacheWrite, u.Completion))
+	}
+	if takesTurns(l.format) {
+		role := turnRole(m.Role)
+		if l.before == nil || role != turnRole(l.before.Role) || sameRecord(l.before, m) {
+			role = ""
+		}
+		l.again = append(l.again, role)
+		l.before = m
+	}
+	l.n++
+}
+
+// conversation diagnoses one conversation as it is live. v is its view; the zero
+// View makes it read the messages once for both.
+func conversation(ctx context.Context, t *text, format string, c *wire.Conversation, v session.View) ([]Finding, error) {
+	l := &looker{format: format, file: t != nil, p: &placer{t: t, c: c}, seen: map[string]bool{}}
+	watched := &wire.Conversation{Envelope: c.Envelope}
+	watched.Leave(c.Len(), func(i int) (wire.Entry, error) {
+		e, err := c.At(i)
+		if err == nil && i == l.n {
+			l.look(&e)
+		}
+		return e, err
+	})
+	if v == (session.View{}) {
+		own, done, err := view(ctx, watched)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		v = own
+	}
+	for i := l.n; i < c.Len(); i++ { // what the view did not ask for
+		if i%512 == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if _, err := watched.At(i); err != nil {
+			return nil, err
+		}
+	}
+	x := toolpairing.Of(v)
+	out, err := pairing(c, x)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	p := &placer{data: data, c: c}
-	x := toolpairing.Of(v)
-	var out []Finding
+	twice := map[call]bool{}
+	for _, n := range out {
+		if n.Kind == DuplicateCallID {
+			twice[call{n.Message, n.CallID}] = true
+		}
+	}
+	for _, n := range l.out {
+		if n.Kind != CallIDReused || !twice[call{n.Message, n.CallID}] {
+			out = append(out, n)
+		}
+	}
+	for i, role := range l.again {
+		n := Finding{}
+		switch {
+		case splitResults(format, x, i):
+			n = finding(SplitResults, "the message before it holds results of the same calls")
+		case role != "":
+			n = finding(RepeatedRole, "two messages of role %s in a row", role)
+		default:
+			continue
+		}
+		n.Message = i + 1
+		out = append(out, n)
+	}
+	for k := range out {
+		out[k].Line, out[k].Offset = l.p.place(out[k].Message - 1)
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int { return a.Message - b.Message })
+	return out, nil
+}
+
+// pairing diagnoses the calls and results of a conversation.
+func pairing(c *wire.Conversation, x *toolpairing.Index) (out []Finding, err error) {
 	add := func(i int, id string, n Finding) {
 		n.Message, n.CallID = i+1, id
-		n.Line, n.Offset = p.place(i)
 		out = append(out, n)
 	}
 	for _, q := range x.Diagnose() {
-		name := callName(&c.Entries[q.Position].Message, q.Index)
-		switch kind := kindOf[q.Kind]; {
-		case q.Running:
-			add(q.Position, q.CallID, finding(RunningCall, "the call of %s has no result yet, and nothing follows it", name))
-		case kind == UnansweredCall:
+		switch kind := kindOf[q.Kind]; kind {
+		case UnansweredCall:
+			e, err := c.At(q.Position)
+			if err != nil {
+				return nil, err
+			}
+			name := callName(&e.Message, q.Index)
+			if q.Running {
+				add(q.Position, q.CallID, finding(RunningCall, "the call of %s has no result yet, and nothing follows it", name))
+				continue
+			}
 			add(q.Position, q.CallID, finding(kind, "the call of %s has no result, and the conversation went on", name))
-		case kind == DuplicateCallID:
+		case DuplicateCallID:
 			add(q.Position, q.CallID, finding(kind, "two calls of one message have this id"))
-		case kind == DuplicateResult:
+		case DuplicateResult:
 			add(q.Position, q.CallID, finding(kind, "the call has a result already"))
-		case kind == ResultFirst:
+		case ResultFirst:
 			add(q.Position, q.CallID, finding(kind, "the result stands before its call"))
 		default:
 			add(q.Position, q.CallID, finding(kind, "no call of this id stands before the result"))
 		}
 	}
-	plan := x.Plan()
-	for _, m := range plan.Moves {
+	for _, m := range x.Plan().Moves {
 		add(m.Result, m.CallID, finding(LateResult, "other messages stand between the call (message %d) and its result", m.Call+1))
 	}
-	seen := map[string]bool{}
-	before := ""
-	for i := range c.Entries {
-		e := &c.Entries[i]
-		m := &e.Message
-		for _, part := range m.Parts {
-			switch q := part.(type) {
-			case session.ToolCall:
-				switch {
-				case q.ID == "":
-					add(i, "", finding(CallWithoutID, "the call of %s has no id", q.Name))
-				case seen[q.ID] && !madeUp(f.Format, q) && !slices.ContainsFunc(out, func(n Finding) bool { return n.Kind == DuplicateCallID && n.Message == i+1 && n.CallID == q.ID }):
-					add(i, q.ID, finding(CallIDReused, "an earlier call has this id, too"))
-				}
-				seen[q.ID] = true
-				if !q.Custom && q.Arguments != "" && !json.Valid([]byte(q.Arguments)) {
-					add(i, q.ID, finding(BadArguments, "the arguments of %s are not valid JSON", q.Name))
-				}
-			case session.ToolResult:
-				if q.CallID == "" {
-					add(i, "", finding(ResultWithoutID, "the result names no call"))
-				}
-			}
-		}
-		if m.Role != session.RoleTool && m.IsEmpty() {
-			add(i, "", finding(EmptyMessage, "the %s message has neither text nor calls", m.Role))
-		}
-		if i == 0 && modelFirst(f.Format, c) {
-			add(i, "", finding(ModelFirst, "the first message is the model's"))
-		}
-		if m.Role == session.RoleSystem || m.Role == session.RoleDeveloper && f.Format == "openai-chat" {
-			add(i, "", finding(SystemBetween, "a %s message stands in the conversation", m.Role))
-		}
-		if data == nil && !validUTF8(m) {
-			add(i, "", finding(InvalidUTF8, "there are bytes that are not UTF-8"))
-		}
-		if u := e.Usage; u != nil && (u.Prompt < 0 || u.Completion < 0 || u.CacheRead < 0 || u.CacheWrite < 0 || u.CacheRead+u.CacheWrite > u.Prompt) {
-			add(i, "", finding(WrongUsage, "prompt %d, of it from cache %d and to cache %d, completion %d", u.Prompt, u.CacheRead, u.CacheWrite, u.Completion))
-		}
-		role := turnRole(m.Role)
-		if splitResults(f.Format, c, x, i) {
-			add(i, "", finding(SplitResults, "the message before it holds results of the same calls"))
-		} else if takesTurns(f.Format) && i > 0 && role == before && !sameRecord(c, i) {
-			add(i, "", finding(RepeatedRole, "two messages of role %s in a row", role))
-		}
-		before = role
-	}
-	slices.SortStableFunc(out, func(a, b Finding) int { return a.Message - b.Message })
 	return out, nil
 }
 
@@ -276,11 +377,6 @@ func takesTurns(format string) bool {
 	return format == "gemini-contents" || format == "anthropic-messages"
 }
 
-// modelFirst reports whether the model has the first word where that is refused.
-func modelFirst(format string, c *wire.Conversation) bool {
-	return takesTurns(format) && len(c.Entries) > 0 && c.Entries[0].Message.Role == session.RoleAssistant
-}
-
 func turnRole(r session.Role) string {
 	if r == session.RoleTool {
 		return string(session.RoleUser)
@@ -288,11 +384,10 @@ func turnRole(r session.Role) string {
 	return string(r)
 }
 
-// sameRecord reports whether an entry is the rest of the record before it:
-// results, and what was said with them.
-func sameRecord(c *wire.Conversation, i int) bool {
-	return c.Entries[i-1].Message.Role == session.RoleTool && c.Entries[i].Message.Role == session.RoleUser &&
-		c.Entries[i-1].Message.Origin == nil && c.Entries[i].Message.Origin == nil
+// sameRecord reports whether a message is the rest of the record that the one
+// before it is from: results, and what was said with them.
+func sameRecord(before, m *session.Message) bool {
+	return before.Role == session.RoleTool && m.Role == session.RoleUser && before.Origin == nil && m.Origin == nil
 }
 
 func callName(m *session.Message, k int) string {
@@ -314,62 +409,6 @@ func validUTF8(m *session.Message) bool {
 		}
 	}
 	return utf8.ValidString(m.Text())
-}
-
-// placer finds the place of live messages in the file. It looks for them in
-// order, so that of equal records each has its own place.
-type placer struct {
-	data   []byte
-	c      *wire.Conversation
-	places []int // offsets of the entries before next; -1 for none
-	lines  counter
-}
-
-// place returns line and offset of an entry; zero when it has no record of its
-// own.
-func (p *placer) place(i int) (line int, offset int64) {
-	if p.data == nil {
-		return 0, 0
-	}
-	for k := len(p.places); k <= i; k++ {
-		p.places = append(p.places, p.find(k))
-	}
-	at := p.places[i]
-	if at < 0 {
-		return 0, 0
-	}
-	return p.lines.of(p.data, at), int64(at)
-}
-
-func (p *placer) find(k int) int {
-	o := p.c.Entries[k].Message.Origin
-	if o == nil || len(o.Raw) == 0 {
-		return -1
-	}
-	from := 0
-	if k > 0 && p.places[k-1] >= 0 {
-		from = p.places[k-1]
-		if before := p.c.Entries[k-1].Message.Origin; &before.Raw[0] != &o.Raw[0] {
-			from += len(before.Raw)
-		}
-	}
-	if n := bytes.Index(p.data[from:], o.Raw); n >= 0 {
-		return from + n
-	}
-	return bytes.Index(p.data, o.Raw)
-}
-
-// counter knows the line of an offset; it is quick where offsets rise.
-type counter struct{ off, lines int }
-
-// of is the line of an offset, from 1.
-func (c *counter) of(data []byte, offset int) int {
-	if offset < c.off {
-		*c = counter{}
-	}
-	c.lines += bytes.Count(data[c.off:offset], []byte{'\n'})
-	c.off = offset
-	return 1 + c.lines
 }
 
 // Summary words the findings for people, in one line: how many need repair and

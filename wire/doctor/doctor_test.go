@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"regexp"
 	"strconv"
@@ -16,6 +18,18 @@ import (
 	"github.com/agentcompact/agentcompact/wire/formats"
 )
 
+func source(data []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data)))
+}
+
+// content is the file that a repair made.
+func content(t require.TestingT, r *Repaired) []byte {
+	data := make([]byte, r.Text.Size())
+	_, err := r.Text.ReadAt(data, 0)
+	require.True(t, err == nil || err == io.EOF, err)
+	return data
+}
+
 func diagnosed(t testing.TB, s testdata.Session) []Finding {
 	t.Helper()
 	if len(s.Files) > 0 {
@@ -29,7 +43,7 @@ func diagnosed(t testing.TB, s testdata.Session) []Finding {
 	require.NoError(t, err)
 	f, err := formats.Read(t.Context(), data)
 	require.NoError(t, err)
-	list, err := Diagnose(t.Context(), data, f)
+	list, err := Diagnose(t.Context(), source(data), f)
 	require.NoError(t, err)
 	return list
 }
@@ -153,9 +167,9 @@ func fixed(t testing.TB, data []byte, opts Options) (*Repaired, *wire.File) {
 	codec := codecOf(t, data)
 	before, err := codec.Read(t.Context(), data)
 	require.NoError(t, err)
-	r, err := Repair(t.Context(), codec, data, &opts)
+	r, err := Repair(t.Context(), codec, source(data), &opts)
 	require.NoError(t, err)
-	after, err := codec.Read(t.Context(), r.Data)
+	after, err := codec.Read(t.Context(), content(t, r))
 	require.NoError(t, err)
 	texts := strings.Join(said(after), "\x00")
 	for _, s := range said(before) {
@@ -178,9 +192,9 @@ func TestRepairOfEveryTranscript(t *testing.T) {
 			r, after := fixed(t, data, Options{CloseRunning: true, UniqueIDs: true, DropBadLines: true})
 			requireSound(t, r, after)
 			if len(r.Changes) == 0 {
-				require.Equal(t, string(data), string(r.Data), "changed without a change")
+				require.Equal(t, string(data), string(content(t, r)), "changed without a change")
 			}
-			again, err := Repair(t.Context(), codecOf(t, r.Data), r.Data, &Options{CloseRunning: true, UniqueIDs: true, DropBadLines: true})
+			again, err := Repair(t.Context(), codecOf(t, content(t, r)), r.Text, &Options{CloseRunning: true, UniqueIDs: true, DropBadLines: true})
 			require.NoError(t, err)
 			require.Empty(t, again.Changes, "a second repair finds more")
 		})

@@ -8,7 +8,7 @@ import (
 // answers reports whether all results of an entry that answer anything answer
 // calls of one entry.
 func (p *patient) answers(entry, call int) bool {
-	for k := range p.c.Entries[entry].Message.Results() {
+	for k := range p.x.View().Node(entry).Results() {
 		if q, _, ok := p.x.CallOf(entry, k); ok && q != call {
 			return false
 		}
@@ -62,7 +62,7 @@ func (p *patient) split(entry, call int) *session.Message {
 
 // resultParts are the indexes of the parts of an entry that are results.
 func (p *patient) resultParts(entry int) (out []int) {
-	for at, part := range p.c.Entries[entry].Message.Parts {
+	for at, part := range p.entry(entry).Parts {
 		if _, ok := part.(session.ToolResult); ok {
 			out = append(out, at)
 		}

@@ -22,7 +22,7 @@ import (
 // elements of the longest list of objects in its document. join puts it
 // together.
 func records(data []byte, format string) (list [][]byte, join func([][]byte) []byte) {
-	if lined(data, format) {
+	if logged(data, format) {
 		return bytes.SplitAfter(data, []byte("\n")), func(l [][]byte) []byte { return bytes.Join(l, nil) }
 	}
 	long := longest(data)
@@ -86,7 +86,7 @@ var mutations = []struct {
 	{"a record twice", func(rnd *rand.Rand, data []byte, format string) []byte {
 		l, join := records(data, format)
 		i := rnd.IntN(len(l))
-		if !bytes.HasSuffix(l[i], []byte("\n")) && lined(data, format) {
+		if !bytes.HasSuffix(l[i], []byte("\n")) && logged(data, format) {
 			return nil
 		}
 		return join(append(append(l[:i+1:i+1], l[i]), l[i+1:]...))
@@ -148,7 +148,7 @@ var mutations = []struct {
 		return bytes.Join([][]byte{data[:at], []byte(`\udc00\ud83d`), data[at:]}, nil)
 	}},
 	{"a line that is no record", func(rnd *rand.Rand, data []byte, format string) []byte {
-		if !lined(data, format) {
+		if !logged(data, format) {
 			return nil
 		}
 		l, join := records(data, format)
@@ -201,19 +201,19 @@ func TestRepairOfMutatedTranscripts(t *testing.T) {
 					if err != nil { // it says where
 						var we *wire.Error
 						require.ErrorAs(t, err, &we)
-						_, err = Repair(t.Context(), codec, broken, nil)
+						_, err = Repair(t.Context(), codec, source(broken), nil)
 						require.Error(t, err)
 						return
 					}
 					used[m.name]++
 					all := Options{CloseRunning: true, UniqueIDs: true, DropBadLines: true}
-					r, err := Repair(t.Context(), codec, broken, &all)
+					r, err := Repair(t.Context(), codec, source(broken), &all)
 					require.NoError(t, err)
-					after, err := codec.Read(t.Context(), r.Data)
+					after, err := codec.Read(t.Context(), content(t, r))
 					require.NoError(t, err)
 					requireSound(t, r, after)
 					requireSaid(t, before, after)
-					again, err := Repair(t.Context(), codec, r.Data, &all)
+					again, err := Repair(t.Context(), codec, r.Text, &all)
 					require.NoError(t, err)
 					require.Empty(t, again.Changes, "a second repair finds more")
 				})

@@ -1,13 +1,14 @@
 package doctor
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
-	"github.com/agentcompact/agentcompact/session"
-	"github.com/agentcompact/agentcompact/toolpairing"
 	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/turns"
@@ -43,6 +44,9 @@ type Options struct {
 	// PlainCheckpoints makes checkpoints whose span is missing plain messages
 	// with the same text.
 	PlainCheckpoints bool
+	// Scratch makes the places that the repaired file is written to, one for
+	// every step that changes it. Nil means in memory.
+	Scratch func() (Scratch, error)
 }
 
 // Change is one thing that a repair did.
@@ -52,6 +56,7 @@ type Change struct {
 	// of the file before.
 	Conversation int    `json:"conversation,omitempty"`
 	Message      int    `json:"message,omitempty"`
+	File         string `json:"file,omitempty"` // of a folder
 	Line         int    `json:"line,omitempty"`
 	CallID       string `json:"call_id,omitempty"`
 	// Detail says what was done.
@@ -60,14 +65,28 @@ type Change struct {
 
 // Repaired is the outcome of a repair.
 type Repaired struct {
-	// Data is the new file; the bytes of the old one when nothing was done, and
-	// nil for a session.
-	Data []byte
+	// Text is the new file; that of the old one when nothing was done, and nil
+	// for a session. It reads from the last Scratch.
+	Text *io.SectionReader
 	// Changes are in the order in which they were made.
 	Changes []Change
 	// Left are the findings of the new file that are not normal, and those that
 	// an option decides.
 	Left []Finding
+}
+
+// Scratch is where a repair writes a file that is read again.
+type Scratch interface {
+	io.Writer
+	io.ReaderAt
+}
+
+// memory is a scratch in memory.
+type memory struct{ bytes.Buffer }
+
+// ReadAt implements [io.ReaderAt].
+func (m *memory) ReadAt(b []byte, off int64) (int, error) {
+	return bytes.NewReader(m.Bytes()).ReadAt(b, off)
 }
 
 // Options that decide a finding, by kind, as the command names them.
@@ -78,44 +97,156 @@ var decides = map[Kind]string{RunningCall: "--close-running", CallIDReused: "--u
 // empty when none does.
 func Decides(k Kind) string { return decides[k] }
 
-// Repair repairs a file of a format by the least change. The error is that of
-// the codec: a file that cannot be read cannot be repaired.
-func Repair(ctx context.Context, codec wire.Codec, data []byte, opts *Options) (*Repaired, error) {
+// Repair repairs a file of a format by the least change. src are its bytes. The
+// error is that of the codec: a file that cannot be read cannot be repaired; see
+// [Mend] for a document that was cut short.
+//
+// A log is not held, see [Diagnose]. What its Writer appends for a conversation
+// that changed is: for most formats that is the conversation from the first
+// change on.
+func Repair(ctx context.Context, codec wire.Codec, src *io.SectionReader, opts *Options) (*Repaired, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	r := &Repaired{Data: data}
-	r.bytes(codec.Name(), opts)
-	f, err := codec.Read(ctx, r.Data)
+	r := &repair{ctx: ctx, codec: codec, opts: opts, Repaired: Repaired{Text: src}}
+	if err := r.encoding(); err != nil {
+		return nil, err
+	}
+	if err := r.records(); err != nil {
+		return nil, err
+	}
+	f, err := r.read()
 	if err != nil {
 		return nil, err
 	}
-	for n := range f.Conversations {
-		c := f.Conversations[n]
-		p := &patient{c: c, n: n, opts: opts, format: f.Format, place: &placer{data: r.Data, c: c}}
-		items, err := p.items(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(p.changes) == 0 {
-			continue
-		}
-		var out bytes.Buffer
-		if err := f.Writer.Write(ctx, &out, n, items); err != nil {
-			return nil, fmt.Errorf("repair conversation %d: %w", n+1, err)
-		}
-		r.Data = out.Bytes()
-		r.Changes = append(r.Changes, p.changes...)
-		if f, err = codec.Read(ctx, r.Data); err != nil {
+	switch ended, err := r.parts(f); {
+	case err != nil:
+		return nil, err
+	case ended:
+		if f, err = r.read(); err != nil {
 			return nil, fmt.Errorf("the repaired file cannot be read: %w", err)
 		}
 	}
-	list, err := Diagnose(ctx, r.Data, f)
+	for n := range f.Conversations {
+		changed, err := r.conversation(f, n)
+		if err != nil {
+			return nil, fmt.Errorf("repair conversation %d: %w", n+1, err)
+		}
+		if !changed {
+			continue
+		}
+		if f, err = r.read(); err != nil {
+			return nil, fmt.Errorf("the repaired file cannot be read: %w", err)
+		}
+	}
+	list, err := Diagnose(ctx, r.Text, f)
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(list, func(n Finding) bool { return n.Kind == WrongUsage }) {
+		if err := r.usage(list); err != nil {
+			return nil, err
+		}
+		if f, err = r.read(); err != nil {
+			return nil, fmt.Errorf("the repaired file cannot be read: %w", err)
+		}
+		if list, err = Diagnose(ctx, r.Text, f); err != nil {
+			return nil, err
+		}
+	}
 	r.left(list)
-	return r, nil
+	return &r.Repaired, nil
+}
+
+// repair is a repair of a file that goes on.
+type repair struct {
+	Repaired
+	ctx   context.Context
+	codec wire.Codec
+	opts  *Options
+}
+
+// read reads the text as it is now.
+func (r *repair) read() (*wire.File, error) {
+	if o, ok := r.codec.(wire.Opener); ok {
+		return o.Open(r.ctx, r.Text, r.Text.Size())
+	}
+	data := make([]byte, r.Text.Size())
+	if _, err := r.Text.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, readError(err)
+	}
+	return r.codec.Read(r.ctx, data)
+}
+
+// rewrite makes what fill writes the text.
+func (r *repair) rewrite(fill func(w io.Writer) error) error {
+	scratch := r.opts.Scratch
+	if scratch == nil {
+		scratch = func() (Scratch, error) { return new(memory), nil }
+	}
+	to, err := scratch()
+	if err != nil {
+		return err
+	}
+	n := &counted{w: to}
+	w := bufio.NewWriterSize(n, block)
+	if err := fill(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the repaired file: %w", err)
+	}
+	r.Text = io.NewSectionReader(to, 0, n.n)
+	return nil
+}
+
+// counted counts what is written.
+type counted struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// copyTo copies the bytes of the text from from to to.
+func (r *repair) copyTo(w io.Writer, from, to int64) error {
+	if _, err := io.Copy(w, io.NewSectionReader(r.Text, from, to-from)); err != nil {
+		return fmt.Errorf("write the repaired file: %w", err)
+	}
+	return nil
+}
+
+// conversation repairs the n-th conversation and reports whether it changed.
+func (r *repair) conversation(f *wire.File, n int) (bool, error) {
+	p := &patient{c: f.Conversations[n], n: n, opts: r.opts, format: f.Format}
+	items, err := p.items(r.ctx)
+	if err != nil || len(p.changes) == 0 {
+		return false, err
+	}
+	if err := p.locate(r.ctx, r.Text); err != nil {
+		return false, err
+	}
+	r.Changes = append(r.Changes, p.changes...)
+	return true, r.rewrite(func(w io.Writer) error { return f.Writer.Write(r.ctx, w, n, items) })
+}
+
+// parts ends calls that did not end, where call and result are one.
+func (r *repair) parts(f *wire.File) (bool, error) {
+	calls, err := openParts(r.ctx, f, r.opts)
+	if err != nil || len(calls) == 0 {
+		return false, err
+	}
+	t, err := newText(r.ctx, r.Text, f.Format)
+	if err != nil {
+		return false, err
+	}
+	edits, changes := calls.edits(t.doc)
+	r.Changes = append(r.Changes, changes...)
+	return edits != nil, r.edit(edits)
 }
 
 // left takes those of the findings that were left.
@@ -127,396 +258,61 @@ func (r *Repaired) left(list []Finding) {
 	}
 }
 
-// bytes repairs the encoding and the records that were cut short.
-func (r *Repaired) bytes(format string, opts *Options) {
-	for _, f := range scan(r.Data, format) {
-		switch f.Kind {
-		case InvalidUTF8, HalfSurrogate:
-			r.Changes = append(r.Changes, Change{Kind: f.Kind, Line: f.Line, Detail: "replaced by U+FFFD: " + f.Detail})
-		}
+// encoding replaces what is not UTF-8.
+func (r *repair) encoding() error {
+	t := &text{src: r.Text}
+	list, err := t.scan(r.ctx) // as a document: nothing but the encoding
+	if err != nil || len(list) == 0 {
+		return err
 	}
-	if len(r.Changes) > 0 {
-		r.Data = turns.Repair(r.Data)
+	for _, f := range list {
+		r.Changes = append(r.Changes, Change{Kind: f.Kind, Line: f.Line, Detail: "replaced by U+FFFD: " + f.Detail})
 	}
-	if !lined(r.Data, format) {
-		return
+	return r.rewrite(func(w io.Writer) error {
+		return t.lines(r.ctx, func(b []byte, _ int, _ int64) error {
+			_, err := w.Write(turns.Repair(b))
+			return err
+		})
+	})
+}
+
+// records takes records that were cut short out of a log.
+func (r *repair) records() error {
+	t, err := newText(r.ctx, r.Text, r.codec.Name())
+	if err != nil || !t.logged {
+		return err
 	}
-	type cut struct{ from, to int }
+	type cut struct{ from, to int64 }
 	var cuts []cut
-	for v := range jsonl.Values(r.Data) {
+	err = t.values(r.ctx, func(v jsonl.Value) error {
 		kind := Kind("")
 		switch {
 		case v.Torn():
 			kind = TornRecord
-		case v.Err != nil && opts.DropBadLines:
+		case v.Err != nil && r.opts.DropBadLines:
 			kind = BadLine
 		default:
-			continue
+			return nil
 		}
-		end := v.Offset + len(v.Raw)
-		if v.Offset == 0 || r.Data[v.Offset-1] == '\n' { // the line goes as a whole
-			if k := bytes.IndexByte(r.Data[end:], '\n'); k >= 0 {
-				end += k + 1
-			}
+		c := cut{int64(v.Offset), int64(v.Offset + len(v.Raw))}
+		if t.beginsLine(c.from) { // the line goes as a whole
+			c.to = t.lineEnd(c.to)
 		}
-		cuts = append(cuts, cut{v.Offset, end})
+		cuts = append(cuts, c)
 		r.Changes = append(r.Changes, Change{Kind: kind, Line: v.Line, Detail: fmt.Sprintf("taken out: %d bytes that are no record", len(v.Raw))})
+		return nil
+	})
+	if err != nil || cuts == nil {
+		return err
 	}
-	if cuts == nil {
-		return
-	}
-	var out []byte
-	at := 0
-	for _, c := range cuts {
-		out = append(out, r.Data[at:c.from]...)
-		at = c.to
-	}
-	r.Data = append(out, r.Data[at:]...)
-}
-
-// patient is a conversation that is repaired.
-type patient struct {
-	c       *wire.Conversation
-	n       int
-	opts    *Options
-	format  string
-	place   *placer
-	x       *toolpairing.Index
-	changes []Change
-	changed map[int]*session.Message // by entry
-	were    map[int][]int            // the indexes that the parts of changed had
-}
-
-func (p *patient) did(kind Kind, entry int, id, format string, args ...any) {
-	line, _ := p.place.place(entry)
-	p.changes = append(p.changes, Change{Kind: kind, Conversation: p.n + 1, Message: entry + 1, Line: line, CallID: id, Detail: fmt.Sprintf(format, args...)})
-}
-
-// message returns the message of an entry that can be changed.
-func (p *patient) message(i int) *session.Message {
-	if m := p.changed[i]; m != nil {
-		return m
-	}
-	m := p.c.Entries[i].Message.Clone()
-	p.changed[i] = m
-	for at := range m.Parts {
-		p.were[i] = append(p.were[i], at)
-	}
-	return m
-}
-
-// plan is what is to be done to a conversation. Indexes are those of entries.
-type plan struct {
-	changed map[int]*session.Message
-	// dropped are entries of which nothing is left.
-	dropped map[int]bool
-	moved   movement
-	// results and notes stand behind the entry, in this order.
-	results, notes map[int][]*session.Message
-}
-
-// plan decides what is to be done; what it decides is listed.
-func (p *patient) plan(v session.View) *plan {
-	p.x = toolpairing.Of(v)
-	p.changed, p.were = map[int]*session.Message{}, map[int][]int{}
-	p.ids()
-	todo := p.x.Plan()
-	out := &plan{changed: p.changed, dropped: map[int]bool{}}
-	out.notes = p.orphans(todo.Orphans)
-	out.results = p.results()
-	out.moved = p.moves(todo.Moves)
-	for i, m := range p.changed {
-		out.dropped[i] = len(m.Parts) == 0
-	}
-	return out
-}
-
-// items returns the repaired surface.
-func (p *patient) items(ctx context.Context) ([]wire.Item, error) {
-	v, done, err := view(ctx, p.c)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return p.surface(v), nil
-}
-
-// surface is the repaired surface of the conversation, of which v is the view.
-func (p *patient) surface(v session.View) []wire.Item {
-	do := p.plan(v)
-	var out []wire.Item
-	emit := func(i int) {
-		if !do.dropped[i] {
-			out = append(out, wire.Item{Entry: i, Message: do.changed[i]})
-		}
-	}
-	for i := range p.c.Entries {
-		if !do.moved.from[i] {
-			emit(i)
-		}
-		for _, k := range do.moved.behind[i] {
-			emit(k)
-		}
-		for _, m := range slices.Concat(do.moved.split[i], do.results[i], do.notes[i]) {
-			out = append(out, wire.Item{Entry: -1, Message: m})
-		}
-	}
-	if len(out) == 0 && len(p.c.Entries) > 0 { // no surface at all would mean no change
-		return []wire.Item{{Entry: -1, Message: note("[A result without a call stood here.]")}}
-	}
-	if takesTurns(p.format) {
-		return p.merge(out)
-	}
-	return out
-}
-
-// merge makes one message of neighbors that hold results, and gives the user the
-// first word.
-func (p *patient) merge(items []wire.Item) []wire.Item {
-	message := func(it wire.Item) *session.Message {
-		if it.Message != nil {
-			return it.Message
-		}
-		return &p.c.Entries[it.Entry].Message
-	}
-	var out []wire.Item
-	if len(items) > 0 && message(items[0]).Role == session.RoleAssistant {
-		p.did(ModelFirst, max(items[0].Entry, 0), "", "a note stands before it now")
-		out = append(out, wire.Item{Entry: -1, Message: note("[The beginning of this conversation is not there.]")})
-	}
-	for _, it := range items {
-		m := message(it)
-		n := len(out) - 1
-		if n < 0 || m.Role != session.RoleTool || message(out[n]).Role != session.RoleTool {
-			out = append(out, it)
-			continue
-		}
-		if out[n].Message == nil {
-			out[n].Message = message(out[n]).Clone()
-		}
-		out[n].Message.Parts = append(out[n].Message.Parts, m.Parts...)
-		if it.Entry >= 0 && splitResults(p.format, p.c, p.x, it.Entry) {
-			p.did(SplitResults, it.Entry, "", "the results are in the message before now")
-		}
-	}
-	return out
-}
-
-// splitResults reports whether an entry has results that belong into the message
-// before it.
-func splitResults(format string, c *wire.Conversation, x *toolpairing.Index, i int) bool {
-	if !takesTurns(format) || i == 0 || c.Entries[i].Message.Role != session.RoleTool || c.Entries[i-1].Message.Role != session.RoleTool {
-		return false
-	}
-	for k := range c.Entries[i].Message.Results() {
-		if _, _, ok := x.CallOf(i, k); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// ids makes ids that clash or are missing unique, on both sides.
-func (p *patient) ids() {
-	used := map[string]bool{}
-	for i := range p.c.Entries {
-		for _, part := range p.c.Entries[i].Message.Parts {
-			if c, ok := part.(session.ToolCall); ok {
-				used[c.ID] = true
+	return r.rewrite(func(w io.Writer) error {
+		at := int64(0)
+		for _, c := range cuts {
+			if err := r.copyTo(w, at, c.from); err != nil {
+				return err
 			}
+			at = c.to
 		}
-	}
-	before := map[string]bool{}
-	for i := range p.c.Entries {
-		here := map[string]bool{}
-		k := -1
-		for at, part := range p.c.Entries[i].Message.Parts {
-			c, ok := part.(session.ToolCall)
-			if !ok {
-				continue
-			}
-			k++
-			kind := Kind("")
-			switch {
-			case c.ID == "":
-				kind = CallWithoutID
-			case here[c.ID]:
-				kind = DuplicateCallID
-			case before[c.ID] && p.opts.UniqueIDs && !madeUp(p.format, c):
-				kind = CallIDReused
-			}
-			id := c.ID
-			if here[id] = true; kind == "" {
-				before[id] = true
-				continue
-			}
-			base := id
-			if base == "" {
-				base = "call"
-			}
-			for n := 2; used[id] || id == ""; n++ {
-				id = fmt.Sprintf("%s_%d", base, n)
-			}
-			used[id], before[id] = true, true
-			m := p.message(i)
-			c.ID, c.Raw = id, nil
-			m.Parts[at] = c
-			p.did(kind, i, id, "the call %q of %s is now %q", p.c.Entries[i].Message.Calls()[k], c.Name, id)
-			if pos, ok := p.x.Answered(i, k); ok {
-				p.rename(pos, i, k, id)
-			}
-		}
-	}
-}
-
-// rename gives the result that answers a call the call's new id.
-func (p *patient) rename(pos, call, index int, id string) {
-	n := 0
-	for at, part := range p.c.Entries[pos].Message.Parts {
-		if _, ok := part.(session.ToolResult); !ok {
-			continue
-		}
-		if q, k, ok := p.x.CallOf(pos, n); ok && q == call && k == index {
-			m := p.message(pos)
-			r := m.Parts[at].(session.ToolResult)
-			r.CallID = id
-			m.Parts[at] = r
-			p.did(DuplicateCallID, pos, id, "its result has the new id, too")
-		}
-		n++
-	}
-}
-
-// roundEnd is the last of the results that stand in a row with the entry: what
-// is put behind it separates no call from its result.
-func (p *patient) roundEnd(i int) int {
-	for i+1 < len(p.c.Entries) && p.c.Entries[i+1].Message.Role == session.RoleTool {
-		i++
-	}
-	return i
-}
-
-// inPlace is the last result of a calling entry that stands right behind it, or
-// the entry itself.
-func (p *patient) inPlace(call int) int {
-	last, end := call, p.roundEnd(call)
-	for _, u := range p.x.Unit(call) {
-		if u > last && u <= end {
-			last = u
-		}
-	}
-	return last
-}
-
-// orphans takes results without a call out of their messages and makes notes of
-// them, by the entry that they stand behind.
-func (p *patient) orphans(list []toolpairing.Orphan) map[int][]*session.Message {
-	notes := map[int][]*session.Message{}
-	gone := map[int][]int{} // entry to numbers of results
-	for _, o := range list {
-		gone[o.Position] = append(gone[o.Position], o.Index)
-		kind := kindOf[o.Kind]
-		n := 0
-		for _, part := range p.c.Entries[o.Position].Message.Parts {
-			r, ok := part.(session.ToolResult)
-			if !ok {
-				continue
-			}
-			if n == o.Index {
-				if p.opts.DropOrphans {
-					p.did(kind, o.Position, o.CallID, "the result was taken out")
-				} else {
-					p.did(kind, o.Position, o.CallID, "the result became a quoted note")
-					at := p.roundEnd(o.Position)
-					notes[at] = append(notes[at], note(turns.Quote(r)))
-				}
-			}
-			n++
-		}
-	}
-	for i, numbers := range gone {
-		parts := p.resultParts(i)
-		goes := map[int]bool{}
-		for _, k := range numbers {
-			goes[parts[k]] = true
-		}
-		p.take(i, goes)
-		if m := p.message(i); len(numbers) == len(parts) && len(m.Parts) > 0 { // what else it held speaks for the user
-			m.Role = session.RoleUser
-			m.Source = session.Source{Kind: session.SourceUser}
-		}
-	}
-	return notes
-}
-
-// together knows the formats in which the results of one message of the model
-// stand in one message or record.
-func together(format string) bool {
-	switch format {
-	case "anthropic-messages", "gemini-contents", "gemini-session", "claude-code", "qwen", "opencode":
-		return true
-	}
-	return false
-}
-
-// results makes results for calls that have none, by the entry that they stand
-// behind.
-func (p *patient) results() map[int][]*session.Message {
-	out := map[int][]*session.Message{}
-	missing := map[int][]session.Part{} // by calling entry
-	for _, q := range p.x.Diagnose() {
-		if q.Kind != toolpairing.UnansweredCall || q.Running && !p.opts.CloseRunning {
-			continue
-		}
-		kind := UnansweredCall
-		if q.Running {
-			kind = RunningCall
-		}
-		m := &p.c.Entries[q.Position].Message
-		if c := p.changed[q.Position]; c != nil {
-			m = c
-		}
-		call, ok := nthCall(m, q.Index)
-		if !ok {
-			continue
-		}
-		missing[q.Position] = append(missing[q.Position], session.ToolResult{CallID: call.ID, Name: call.Name, IsError: true,
-			Parts: []session.Part{session.Text{Text: abandonedText}}})
-		p.did(kind, q.Position, call.ID, "the call of %s got a made-up result", call.Name)
-	}
-	for i, parts := range missing {
-		unit := p.x.Unit(i)
-		last := unit[len(unit)-1]
-		if together(p.format) {
-			if last != i && p.c.Entries[last].Message.Role == session.RoleTool && p.answers(last, i) {
-				m := p.message(last)
-				m.Parts = append(m.Parts, parts...)
-				continue
-			}
-			at := p.inPlace(i)
-			out[at] = append(out[at], made(parts))
-			continue
-		}
-		last = p.inPlace(i)
-		for _, part := range parts {
-			out[last] = append(out[last], made([]session.Part{part}))
-		}
-	}
-	return out
-}
-
-func made(parts []session.Part) *session.Message {
-	return &session.Message{Role: session.RoleTool, Parts: parts, Source: session.Source{Kind: session.SourcePlugin, Plugin: Plugin, Form: FormResult}}
-}
-
-func nthCall(m *session.Message, k int) (session.ToolCall, bool) {
-	for _, part := range m.Parts {
-		if c, ok := part.(session.ToolCall); ok {
-			if k == 0 {
-				return c, true
-			}
-			k--
-		}
-	}
-	return session.ToolCall{}, false
+		return r.copyTo(w, at, r.Text.Size())
+	})
 }

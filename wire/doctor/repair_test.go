@@ -93,13 +93,13 @@ func TestRepair(t *testing.T) {
 			r, after := fixed(t, []byte(c.data), c.opts)
 			require.Equal(t, c.want, kinds(r.Changes))
 			for _, s := range c.in {
-				require.Contains(t, string(r.Data), s)
+				require.Contains(t, string(content(t, r)), s)
 			}
 			for _, s := range c.not {
-				require.NotContains(t, string(r.Data), s)
+				require.NotContains(t, string(content(t, r)), s)
 			}
 			if c.want == nil {
-				require.Equal(t, c.data, string(r.Data))
+				require.Equal(t, c.data, string(content(t, r)))
 				return
 			}
 			requireSound(t, r, after)
@@ -117,18 +117,18 @@ func TestOrder(t *testing.T) {
 	data := []byte(`{"model":"claude-m","max_tokens":5,"messages":[{"role":"assistant","content":"hello"},{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"y"}]}]}`)
 	f, err := codecOf(t, data).Read(t.Context(), data)
 	require.NoError(t, err)
-	list, err := Diagnose(t.Context(), data, f)
+	list, err := Diagnose(t.Context(), source(data), f)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, ModelFirst, list[0].Kind)
 	r, _ := fixed(t, data, Options{})
 	require.Equal(t, []Kind{ModelFirst}, kinds(r.Changes))
-	require.Empty(t, anthropicmessages.Validate(r.Data))
+	require.Empty(t, anthropicmessages.Validate(content(t, r)))
 
 	data = []byte(`[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"system","content":"mind"},{"role":"user","content":"c"}]`)
 	f, err = codecOf(t, data).Read(t.Context(), data)
 	require.NoError(t, err)
-	list, err = Diagnose(t.Context(), data, f)
+	list, err = Diagnose(t.Context(), source(data), f)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, SystemBetween, list[0].Kind)

@@ -56,11 +56,8 @@ func init() {
 // DiagnoseSession returns what was found in a session of our own format. now
 // decides which open attempts are stale.
 func DiagnoseSession(ctx context.Context, v session.View, now time.Time) ([]Finding, error) {
-	c, seqs, err := surface(v)
-	if err != nil {
-		return nil, err
-	}
-	out, err := conversation(ctx, nil, &wire.File{Format: ownFormat}, c)
+	c, seqs := surface(v)
+	out, err := conversation(ctx, nil, ownFormat, c, v)
 	if err != nil {
 		return nil, err
 	}
@@ -89,19 +86,22 @@ func DiagnoseSession(ctx context.Context, v session.View, now time.Time) ([]Find
 	return out, nil
 }
 
-// surface is a session as a conversation, with the seqs of its entries.
-func surface(v session.View) (*wire.Conversation, []session.Seq, error) {
+// surface is a session as a conversation, which leaves the messages in the
+// session, with the seqs of its entries.
+func surface(v session.View) (*wire.Conversation, []session.Seq) {
+	seqs := make([]session.Seq, v.Len())
+	for i := range seqs {
+		seqs[i] = v.Node(i).Seq
+	}
 	c := &wire.Conversation{}
-	seqs := make([]session.Seq, 0, v.Len())
-	for i := range v.Len() {
+	c.Leave(len(seqs), func(i int) (wire.Entry, error) {
 		m, err := v.Message(i)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read message %d: %w", i+1, err)
+			return wire.Entry{}, fmt.Errorf("read message %d: %w", i+1, err)
 		}
-		c.Entries = append(c.Entries, wire.Entry{Message: *m})
-		seqs = append(seqs, v.Node(i).Seq)
-	}
-	return c, seqs, nil
+		return wire.Entry{Message: *m}, nil
+	})
+	return c, seqs
 }
 
 // Damage is the finding of bytes at the end of a log that cannot be read. torn:

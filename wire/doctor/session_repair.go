@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,15 +67,16 @@ func note(text string) *session.Message {
 
 // text replaces bytes that are not UTF-8.
 func (o *surgeon) text() error {
-	c, seqs, err := surface(o.s.View())
-	if err != nil {
-		return err
-	}
-	for i := range c.Entries {
-		m := c.Entries[i].Message.Clone()
-		if validUTF8(m) {
+	c, seqs := surface(o.s.View())
+	for i := range c.Len() {
+		e, err := c.At(i)
+		if err != nil {
+			return err
+		}
+		if validUTF8(&e.Message) {
 			continue
 		}
+		m := e.Message.Clone()
 		m.Origin = nil
 		for k, p := range m.Parts {
 			if t, ok := p.(session.Text); ok {
@@ -123,18 +125,15 @@ func (o *surgeon) checkpoints() error {
 // pairs repairs ids and the pairing of calls and results.
 func (o *surgeon) pairs() error {
 	v := o.s.View()
-	c, seqs, err := surface(v)
-	if err != nil {
+	c, seqs := surface(v)
+	p := &patient{c: c, opts: o.opts, format: ownFormat}
+	items, err := p.surface(v)
+	if err != nil || len(p.changes) == 0 {
 		return err
 	}
-	p := &patient{c: c, opts: o.opts, format: ownFormat, place: &placer{c: c}}
-	items := p.surface(v)
-	if len(p.changes) == 0 {
-		return nil
-	}
-	bodies, ok := o.lay(v, c, seqs, items)
-	if !ok {
-		return nil // it is among what is left
+	bodies, err := o.lay(v, c, seqs, items)
+	if err != nil || bodies == nil {
+		return err // without events, it is among what is left
 	}
 	if _, err := o.s.Record(o.ctx, bodies...); err != nil {
 		if errors.Is(err, session.ErrPinned) || errors.Is(err, session.ErrRunning) {
@@ -149,14 +148,23 @@ func (o *surgeon) pairs() error {
 	return nil
 }
 
-// lay returns the events that make the surface what items say, and false when
-// there are none that do.
-func (o *surgeon) lay(v session.View, c *wire.Conversation, seqs []session.Seq, items []wire.Item) ([]session.Body, bool) {
-	message := func(it wire.Item) *session.Message {
+// lay returns the events that make the surface what items say; none when no
+// events do.
+func (o *surgeon) lay(v session.View, c *wire.Conversation, seqs []session.Seq, items []wire.Item) ([]session.Body, error) {
+	var failed error
+	message := func(it wire.Item) session.Message {
 		if it.Message != nil {
-			return it.Message
+			return *it.Message
 		}
-		return &c.Entries[it.Entry].Message
+		e, err := c.At(it.Entry)
+		failed = cmp.Or(failed, err)
+		return e.Message
+	}
+	role := func(it wire.Item) session.Role {
+		if it.Message != nil {
+			return it.Message.Role
+		}
+		return v.Node(it.Entry).Role()
 	}
 	from, replaced, simple := len(seqs), []session.Body(nil), len(items) >= len(seqs)
 	for i := range seqs {
@@ -164,29 +172,29 @@ func (o *surgeon) lay(v session.View, c *wire.Conversation, seqs []session.Seq, 
 			continue
 		}
 		from = min(from, i)
-		if simple = simple && (items[i].Entry == i || items[i].Entry < 0) && message(items[i]).Role != session.RoleTool; simple {
-			replaced = append(replaced, session.Replace{Start: seqs[i], End: seqs[i], Message: *message(items[i])})
+		if simple = simple && (items[i].Entry == i || items[i].Entry < 0) && role(items[i]) != session.RoleTool; simple {
+			replaced = append(replaced, session.Replace{Start: seqs[i], End: seqs[i], Message: message(items[i])})
 		}
 	}
 	if simple { // one message in the place of another, and more at the end
 		for _, it := range items[len(seqs):] {
-			replaced = append(replaced, session.Append{Message: *message(it)})
+			replaced = append(replaced, session.Append{Message: message(it)})
 		}
-		return replaced, true
+		return replaced, failed
 	}
-	for from > 0 && (from >= len(items) || message(items[from]).Role == session.RoleTool) {
+	for from > 0 && (from >= len(items) || role(items[from]) == session.RoleTool) {
 		from-- // a result takes no other message's place
 	}
 	for i := from; i < len(seqs); i++ {
 		if n := v.Node(i); compact.IsCheckpointSource(n.Source()) {
-			return nil, false
+			return nil, failed
 		}
 	}
-	bodies := []session.Body{session.Replace{Start: seqs[from], End: seqs[len(seqs)-1], Message: *message(items[from])}}
+	bodies := []session.Body{session.Replace{Start: seqs[from], End: seqs[len(seqs)-1], Message: message(items[from])}}
 	for _, it := range items[from+1:] {
-		bodies = append(bodies, session.Append{Message: *message(it)})
+		bodies = append(bodies, session.Append{Message: message(it)})
 	}
-	return bodies, true
+	return bodies, failed
 }
 
 // attempts ends compactions whose process died.

@@ -127,16 +127,16 @@ func TestRepairAnyFile(t *testing.T) {
 					rt.Skip("too short to be told")
 				}
 				opts := &Options{CloseRunning: true, UniqueIDs: true, DropOrphans: rapid.Bool().Draw(rt, "drop")}
-				r, err := Repair(context.Background(), codec, data, opts)
+				r, err := Repair(context.Background(), codec, source(data), opts)
 				require.NoError(rt, err)
 				require.Empty(rt, r.Left)
-				require.Empty(rt, s.invalid(r.Data), "%s", r.Data)
+				require.Empty(rt, s.invalid(content(rt, r)), "%s", content(rt, r))
 				for i, w := range word {
 					if w[0] != 'R' && (w[0] != 'C' || s.format != "openai-responses") {
-						require.Contains(rt, string(r.Data), fmt.Sprintf("%s %d", w, i))
+						require.Contains(rt, string(content(rt, r)), fmt.Sprintf("%s %d", w, i))
 					}
 				}
-				again, err := Repair(context.Background(), codec, r.Data, opts)
+				again, err := Repair(context.Background(), codec, r.Text, opts)
 				require.NoError(rt, err)
 				require.Empty(rt, again.Changes)
 			})
