@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -140,7 +139,7 @@ func (a *app) diagnose(ctx context.Context, path string, fix bool, out string, o
 		return nil, fileError(path, err)
 	}
 	if info.Size() > largeFile {
-		debug.SetGCPercent(largeGC)
+		sparing()
 	}
 	d, err := diagnoseFile(ctx, io.NewSectionReader(file, 0, info.Size()))
 	if err != nil {
