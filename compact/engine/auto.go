@@ -271,7 +271,7 @@ func (o flood) makeRoom(ctx context.Context, a *attempt, out *compact.Outcome) (
 // the newest unit those that are oversized.
 func (o flood) older(v session.View) ([]shortened, error) {
 	e := o.e
-	from := protectedFrom(v, 0)
+	from := protectedFrom(o.s, v, 0)
 	if e.opts.Prune.Off {
 		from = 0
 	}

@@ -221,7 +221,7 @@ func (e *Engine) oversized(s *session.Session, v session.View, start, end, limit
 // tail. ok is false when that is not enough; the oversized ones are returned
 // then.
 func (e *Engine) relieve(s *session.Session, v session.View, protect, tokens, goal int) (list []shortened, ok bool, err error) {
-	end := protectedFrom(v, protect)
+	end := protectedFrom(s, v, protect)
 	list, err = e.oversized(s, v, 0, end, e.opts.Prune.OversizedTokens)
 	if err != nil || tokens-savings(list) < goal {
 		return list, err == nil, err
@@ -235,8 +235,16 @@ func (e *Engine) relieve(s *session.Session, v session.View, protect, tokens, go
 	if err != nil {
 		return nil, false, err
 	}
+	most := 0
 	for _, i := range positions {
-		if tokens-savings(masked) < goal {
+		most += int(v.Node(i).Tokens)
+	}
+	if tokens-most >= goal { // not even without them: nothing of them is read
+		return list, false, nil
+	}
+	saved := savings(masked)
+	for _, i := range positions {
+		if tokens-saved < goal {
 			break
 		}
 		c, ok, err := e.shorten(s, v, i, 0, 0)
@@ -248,13 +256,15 @@ func (e *Engine) relieve(s *session.Session, v session.View, protect, tokens, go
 		}
 		if at, again := done[c.seq]; again {
 			if c.after < masked[at].after {
+				saved += c.saved() - masked[at].saved()
 				masked[at] = c
 			}
 			continue
 		}
+		saved += c.saved()
 		masked = append(masked, c)
 	}
-	if tokens-savings(masked) < goal {
+	if tokens-saved < goal {
 		return masked, true, nil
 	}
 	return list, false, nil
@@ -307,8 +317,7 @@ const (
 
 // protectedFrom returns the position from which on results are not touched:
 // the newest tokens, and the newest unit in any case.
-func protectedFrom(v session.View, tokens int) int {
-	x := toolpairing.Of(v)
+func protectedFrom(s *session.Session, v session.View, tokens int) (from int) {
 	i, sum := v.Len(), 0
 	for i > 0 {
 		sum += int(v.Node(i - 1).Tokens)
@@ -317,7 +326,8 @@ func protectedFrom(v session.View, tokens int) int {
 		}
 		i--
 	}
-	return min(x.Before(i), x.Before(max(v.Len()-1, 0)))
+	indexed(s, v, func(x *toolpairing.Index) { from = min(x.Before(i), x.Before(max(v.Len()-1, 0))) })
+	return from
 }
 
 // shorten makes the short form of the tool result at position i: head and tail
