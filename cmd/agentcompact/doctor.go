@@ -236,8 +236,8 @@ func (s *scratches) create(name string) (*os.File, error) {
 	return f, nil
 }
 
-func (s scratches) drop() {
-	for _, f := range s {
+func (s *scratches) drop() {
+	for _, f := range *s {
 		_ = f.Close()
 		_ = os.Remove(f.Name())
 	}
