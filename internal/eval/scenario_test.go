@@ -16,15 +16,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of the 20 questions two expect words that their histories do not have, and
-// one, in scenario-blind-guess, a line of an escaped result that 160 tokens have
-// no room for.
+// unanswered are the questions whose answer the compacted context does not have,
+// with the reason. A question that is answered after all has no place here.
+var unanswered = map[string]string{
+	"scenario-massive-working-set.json yes": absent,
+	"scenario-xml-robustness.json Refactor": absent,
+	// A line of code without a path, a number or any other literal, in a result
+	// that is not repeated: it is no fact. There would be room for it: 124 of 162
+	// tokens are used.
+	`scenario-blind-guess.json throw new Error("Missing token")`: "no fact",
+}
+
+// absent says that the history does not have the answer either.
+const absent = "absent"
+
+// TestScenarios: the answer to every question is in the compacted context.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata.Root(), "sessions", "gemini", "compression-evals", "*.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 17)
 	count := tokencount.NewPricer(nil)
-	right := 0
+	right, missed := 0, map[string]string{}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		require.NoError(t, err)
@@ -50,12 +62,17 @@ func TestScenarios(t *testing.T) {
 			return strings.Contains(text, s) || strings.Contains(text, strings.Trim(string(quoted), `"`)) // results are JSON
 		}
 		for _, q := range s.Questions {
-			if has(c.Text, q.ExpectedSubstring) {
+			switch {
+			case has(c.Text, q.ExpectedSubstring):
 				right++
-			} else if has(Full(messages), q.ExpectedSubstring) {
-				require.Equal(t, "scenario-blind-guess.json", filepath.Base(f), "%q is lost:\n%s", q.ExpectedSubstring, c.Text)
+			case !has(Full(messages), q.ExpectedSubstring):
+				missed[filepath.Base(f)+" "+q.ExpectedSubstring] = absent
+			default:
+				missed[filepath.Base(f)+" "+q.ExpectedSubstring] = "no fact"
+				t.Logf("%s: %q is lost:\n%s", f, q.ExpectedSubstring, c.Text)
 			}
 		}
 	}
-	require.GreaterOrEqual(t, right, 17)
+	require.Equal(t, unanswered, missed)
+	require.Equal(t, 17, right)
 }
