@@ -186,3 +186,19 @@ func TestPlacesInRequests(t *testing.T) {
 	}
 	require.Equal(t, misses, txt.missed)
 }
+
+// Equal records have places of their own, and what is no record goes with its
+// line.
+func TestEqualRecordsAndWholeLines(t *testing.T) {
+	user, orphan := `{"role":"user","content":"u"}`+"\n", `{"role":"tool","tool_call_id":"9","content":"r"}`+"\n"
+	data := []byte(user + orphan + orphan + "what\n" + user)
+	f, err := codecOf(t, data).(wire.Opener).Open(t.Context(), bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	list, err := Diagnose(t.Context(), source(data), f)
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	require.Equal(t, []int{4, 2, 3}, []int{list[0].Line, list[1].Line, list[2].Line})
+	r, err := Repair(t.Context(), codecOf(t, data), source(data), &Options{DropBadLines: true, DropOrphans: true})
+	require.NoError(t, err)
+	require.Equal(t, user+user, string(content(t, r)))
+}
