@@ -201,4 +201,8 @@ func TestEqualRecordsAndWholeLines(t *testing.T) {
 	r, err := Repair(t.Context(), codecOf(t, data), source(data), &Options{DropBadLines: true, DropOrphans: true})
 	require.NoError(t, err)
 	require.Equal(t, user+user, string(content(t, r)))
+	data = []byte(user + "what\n" + user)
+	r, err = Repair(t.Context(), codecOf(t, data), source(data), &Options{DropBadLines: true})
+	require.NoError(t, err)
+	require.Equal(t, user+user, string(content(t, r)))
 }
