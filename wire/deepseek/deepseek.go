@@ -6,7 +6,8 @@
 // The conversation is the log's surface: events with the surface operation
 // "append" in their order, and where an event replaces a range, that event in
 // its place. Streaming copies and bookkeeping are passed over. The number of an
-// event is its own seq, or else its place behind the header.
+// event is its own seq, or else its place behind the header. Of an opened file
+// ([Codec.Open]) only the surface is in memory, some 50 bytes a message.
 //
 // # Writing
 //

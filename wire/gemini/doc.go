@@ -21,7 +21,8 @@
 // changes metadata or the whole list, and $rewindTo takes messages back. A
 // record of the model with its calls is a message, the results in it are the
 // message behind it. Notices (info, warning, error) are not conversation and
-// stay in the file.
+// stay in the file. Of an opened JSONL file ([Sessions.Open]) only what links the
+// records is in memory, some 50 bytes a record; a JSON file is read whole.
 //
 // A JSON file is written back with its list changed, as the agent does; to a
 // JSONL file one $set record with the new list is appended, which is what the

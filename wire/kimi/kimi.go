@@ -9,7 +9,8 @@
 // and, in newer files, the user messages that it says it kept, in front of it:
 // the newest ones, and the oldest ones it counts as kept at the head; older
 // files keep everything behind the messages that it counts. Messages that the
-// client injected have source plugin "kimi".
+// client injected have source plugin "kimi". Of an opened file ([Codec.Open]) only
+// what makes the context is in memory, some 150 bytes a message.
 //
 // # Writing
 //

@@ -7,7 +7,8 @@
 // The conversation is what the last record reaches through its parents, back to
 // the last chat_compression record, whose compressedHistory stands for all
 // before it. A record whose parent is not in the file begins the conversation,
-// as in the agent. Other system records are not conversation.
+// as in the agent. Other system records are not conversation. Of an opened file
+// ([Codec.Open]) only what links the records is in memory, some 100 bytes a record.
 //
 // # Writing
 //
