@@ -40,7 +40,7 @@ func Clean(text string) string {
 	s := strings.ToValidUTF8(lineEnd.ReplaceAllString(text, "\n"), "\uFFFD")
 	s = stripFence(strings.TrimSpace(s))
 	s = stripAnalysis(s)
-	s = unwrapSummary(s)
+	s = stripFence(strings.TrimSpace(unwrapSummary(s))) // a fence that the wrapper hid
 	s = controlTag.ReplaceAllStringFunc(s, func(t string) string { return "<" + zwsp + t[1:] })
 	return strings.TrimSpace(collapseBlank(s))
 }
