@@ -88,9 +88,6 @@ func Guard(text string, req *Request, opts *GuardOptions) (string, Verdict, erro
 			return fail(Degenerate, "shorter than %d tokens", floor)
 		}
 	}
-	if loop := repetition(clean); loop {
-		return fail(Degenerate, "the text repeats itself")
-	}
 	if !o.KeepInvented {
 		if clean = markInvented(clean, req, &v); v.Literals >= 8 && len(v.Invented)*2 > v.Literals {
 			return fail(Invented, "%d of %d names and numbers are not in the conversation", len(v.Invented), v.Literals)
@@ -113,7 +110,7 @@ func Guard(text string, req *Request, opts *GuardOptions) (string, Verdict, erro
 	if v.Span > 0 && float64(v.Tokens) > float64(v.Span)*(1-o.MinGain) {
 		return fail(Inflated, "%d tokens in place of %d", v.Tokens, v.Span)
 	}
-	if !o.embedded && looped(clean, func(f func(string)) { eachSource(req, f) }) {
+	if sources := func(f func(string)) { eachSource(req, f) }; !o.embedded && (sameLines(clean, sources) || looped(clean, sources)) {
 		return fail(Degenerate, "the text repeats itself")
 	}
 	return clean, v, nil
@@ -154,23 +151,6 @@ func missingSections(s string) []string {
 		}
 	}
 	return missing
-}
-
-// repetition reports whether most of a text is one line again and again.
-func repetition(s string) bool {
-	seen := make(map[string]int)
-	lines, again := 0, 0
-	for line := range strings.Lines(s) {
-		line = squash(line)
-		if len(line) < 12 {
-			continue
-		}
-		lines++
-		if seen[line]++; seen[line] > 2 {
-			again++
-		}
-	}
-	return lines >= 8 && again*2 > lines
 }
 
 // eachText calls f for every text of a message with who wrote it: user,

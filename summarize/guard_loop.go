@@ -16,7 +16,51 @@ const (
 	// loopShare is the part of a text that has to be repetition for it to be
 	// degenerate: one in so many.
 	loopShare = 3
+
+	// lineTimes is how often a line stands in a text, or in one of the conversation,
+	// that repeats it; lineBytes how long it is at least; leastLines how many such
+	// lines a text has of which more than half may be too many.
+	lineTimes  = 3
+	lineBytes  = 12
+	leastLines = 8
 )
+
+// sameLines reports whether more than half of a text is lines that stand in it
+// twice before, wherever they stand: [looped] sees those that follow each other.
+// White space and case make no difference, and lines that a text of the
+// conversation repeats are quotations.
+func sameLines(text string, eachSource func(func(string))) bool {
+	seen := make(map[string]int)
+	lines := 0
+	for line := range strings.Lines(text) {
+		if line = folded(line); len(line) >= lineBytes {
+			seen[line]++
+			lines++
+		}
+	}
+	over := func() bool {
+		again := 0
+		for _, n := range seen {
+			again += max(0, n-lineTimes+1)
+		}
+		return lines >= leastLines && again*2 > lines
+	}
+	if !over() {
+		return false
+	}
+	eachSource(func(src string) {
+		if len(src) < lineTimes*lineBytes {
+			return
+		}
+		src = folded(src)
+		for line := range seen {
+			if seen[line] >= lineTimes && strings.Count(src, line) >= lineTimes {
+				delete(seen, line)
+			}
+		}
+	})
+	return over()
+}
 
 // looped reports whether a third or more of a text is phrases that follow
 // themselves again and again, in a line or across lines, in any script; white

@@ -18,7 +18,7 @@ import (
 type loopRow struct {
 	Name, Before, Unit, After string
 	Times                     int
-	Span, Arguments           string
+	Span, User, Arguments     string
 	Loop                      bool
 }
 
@@ -50,7 +50,7 @@ func longSpan(messages ...session.Message) *Request {
 func TestGuardRefusesLoops(t *testing.T) {
 	for _, r := range loopRows(t) {
 		t.Run(r.Name, func(t *testing.T) {
-			req := longSpan(session.UserText("go on"), session.AssistantText(r.Span, session.ToolCall{ID: "1", Name: "write", Arguments: r.Arguments}), session.ToolText("1", "ok"))
+			req := longSpan(session.UserText("go on: "+r.User), session.AssistantText(r.Span, session.ToolCall{ID: "1", Name: "write", Arguments: r.Arguments}), session.ToolText("1", "ok"))
 			_, v, err := Guard(r.text(), req, loose)
 			if !r.Loop {
 				require.NoError(t, err)
@@ -62,9 +62,7 @@ func TestGuardRefusesLoops(t *testing.T) {
 			embedded := *loose
 			embedded.embedded = true
 			_, _, err = Guard(r.text(), req, &embedded)
-			if !repetition(Clean(r.text())) {
-				require.NoError(t, err)
-			}
+			require.NoError(t, err)
 		})
 	}
 }
