@@ -256,7 +256,7 @@ func (r *run) part(ctx context.Context, m *model, base *Request, chunks [][]Item
 		if depth < 0 && who == m {
 			return nil, errRecut
 		}
-		return r.parts(ctx, who, &sub, items, min(r.room(who, &req), max(total-1, 1)), depth+1)
+		return r.parts(ctx, who, &sub, items, r.room(who, &req), depth+1)
 	}
 	return nil, err
 }

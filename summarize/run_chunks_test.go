@@ -222,8 +222,9 @@ func TestBalancedCuts(t *testing.T) {
 		call("lost"), session.UserText("never mind"),
 		session.ToolText("orphan", "?"),
 		call("a"), session.AssistantText("done"),
+		call("c"), call("c"), session.ToolText("c", "of both"), session.UserText("thanks"),
 	)
-	require.Equal(t, []bool{true, true, false, false, true, false, true, true, true, true, true}, balanced(items))
+	require.Equal(t, []bool{true, true, false, false, true, false, true, true, true, true, true, true, false, false, true}, balanced(items))
 }
 
 func TestCancelIsPrompt(t *testing.T) {

@@ -90,6 +90,11 @@ func (r *run) write(ctx context.Context, p piece) (text, *model, error) {
 // ask asks one model, again where that may help.
 func (r *run) ask(ctx context.Context, m *model, p piece) (text, error) {
 	req := *p.req
+	m.mu.Lock()
+	if req.most = 0; m.most > 0 {
+		req.most = m.most + overhead(m, &req)
+	}
+	m.mu.Unlock()
 	var last error
 	for attempt := 0; ; attempt++ {
 		if !r.take() {

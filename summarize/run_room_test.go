@@ -41,12 +41,14 @@ func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
 		limit, actual, learned int
-		entries                int
+		entries, reply         int
 		want                   int
 		guess, no              bool
 	}{
 		{name: "no number: half", want: 1744, guess: true},
 		{name: "a limit", limit: 3000, want: 2428},
+		{name: "a limit less the reply", limit: 3000, reply: 500, want: 1938},
+		{name: "a limit less a quarter for a long reply", limit: 3000, reply: 4000, want: 1693},
 		{name: "a provider that counts twice as many", limit: 3000, actual: 9024, want: 958},
 		{name: "a provider that counts fewer", limit: 3000, actual: 4000, want: 2428},
 		{name: "a limit above what was sent: half", limit: 100_000, want: 1744, guess: true},
@@ -56,7 +58,11 @@ func TestCut(t *testing.T) {
 		{name: "it cannot be made smaller", entries: 150, no: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(stub{}, short(), nil)
+			var s Summarizer = stub{}
+			if c.reply > 0 {
+				s = sizedStub{reply: c.reply}
+			}
+			r := newRun(s, short(), nil)
 			m := r.models[0]
 			m.most = c.learned
 			entries := c.entries
@@ -69,3 +75,12 @@ func TestCut(t *testing.T) {
 		})
 	}
 }
+
+// sizedStub says what the reply needs that a plan keeps free.
+type sizedStub struct {
+	stub
+	reply int
+}
+
+func (sizedStub) overhead(*Request) int  { return 512 }
+func (s sizedStub) reserve(*Request) int { return s.reply }
