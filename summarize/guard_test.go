@@ -34,34 +34,44 @@ func TestGuard(t *testing.T) {
 	long := session.AssistantText(echo)
 	withEcho := *req
 	withEcho.Items = append(span[:len(span):len(span)], Item{Seq: 99, Message: &long, Tokens: 40})
+	small := *req
+	small.MaxTokens = 50
+	brief := withEcho
+	brief.Items = append(span[:len(span):len(span)], Item{Seq: 99, Message: &session.Message{Role: session.RoleAssistant, Parts: []session.Part{session.Text{Text: "The cause is in parseList."}}}, Tokens: 40})
+	pair := withEcho
+	pair.Items = []Item{span[0], {Seq: 99, Message: &long, Tokens: 40}}
 	for name, c := range map[string]struct {
 		text string
 		req  *Request
 		opts *GuardOptions
 		want Class
 	}{
-		"good":               {text: goodSummary},
-		"empty":              {text: "", want: Empty},
-		"blank":              {text: " \n\t\u200b", want: Empty, opts: loose},
-		"nothing to be seen": {text: "\u202c\u200b\ufeff", want: Empty, opts: loose},
-		"scratchpad only":    {text: "<analysis>hm</analysis>", want: Empty},
-		"empty wrapper":      {text: "<summary> </summary>", want: Empty, opts: loose},
-		"call markup":        {text: `<tool_calls><invoke name="bash"><parameter name="command">ls</parameter></invoke></tool_calls>`, want: ToolCalled, opts: loose},
-		"call in words":      {text: `[assistant calls read_file] {"path":"f01"}`, want: ToolCalled, opts: loose},
-		"call as JSON":       {text: `{"name": "bash", "arguments": {"command": "ls"}}`, want: ToolCalled, opts: loose},
-		"call in a wrapper":  {text: `<summary><function_calls></function_calls></summary>`, want: ToolCalled, opts: loose},
-		"a call is told":     {text: "The agent wrote <invoke> markup by mistake and was corrected.", opts: loose},
-		"no sections":        {text: "All went well.", want: Sections, opts: &GuardOptions{NoFloor: true}},
-		"a section missing":  {text: strings.Replace(goodSummary, "## Next", "Next", 1), want: Sections},
-		"numbered sections":  {text: strings.Replace(goodSummary, "## Goal", "## 1. Goal:", 1)},
-		"too short":          {text: "## Goal\na\n## State\nb\n## Done\nc\n## Failures\nd\n## Decisions\ne\n## Next\nf", want: Degenerate},
-		"no floor":           {text: "SUMMARY-1: build is green.", opts: loose},
-		"a loop":             {text: strings.Repeat("The same thing happens again.\n", 20), want: Degenerate, opts: loose},
-		"an echo":            {text: echo, req: &withEcho, want: Degenerate, opts: loose},
-		"echo of the prompt": {text: req.Instructions, want: Degenerate, opts: loose},
-		"too long":           {text: goodSummary, opts: &GuardOptions{MaxTokens: 50}, want: Inflated},
-		"no gain":            {text: goodSummary, opts: &GuardOptions{MinGain: 0.99}, want: Inflated},
-		"mostly invented":    {text: "See a/b.go c/d.go e/f.go g/h.go i/j.go k/l.go m/n.go o/p.go and src/parse/list.go.", want: Invented, opts: loose},
+		"good":                             {text: goodSummary},
+		"empty":                            {text: "", want: Empty},
+		"blank":                            {text: " \n\t\u200b", want: Empty, opts: loose},
+		"nothing to be seen":               {text: "\u202c\u200b\ufeff", want: Empty, opts: loose},
+		"scratchpad only":                  {text: "<analysis>hm</analysis>", want: Empty},
+		"empty wrapper":                    {text: "<summary> </summary>", want: Empty, opts: loose},
+		"call markup":                      {text: `<tool_calls><invoke name="bash"><parameter name="command">ls</parameter></invoke></tool_calls>`, want: ToolCalled, opts: loose},
+		"call in words":                    {text: `[assistant calls read_file] {"path":"f01"}`, want: ToolCalled, opts: loose},
+		"call as JSON":                     {text: `{"name": "bash", "arguments": {"command": "ls"}}`, want: ToolCalled, opts: loose},
+		"call in a wrapper":                {text: `<summary><function_calls></function_calls></summary>`, want: ToolCalled, opts: loose},
+		"a call is told":                   {text: "The agent wrote <invoke> markup by mistake and was corrected.", opts: loose},
+		"no sections":                      {text: "All went well.", want: Sections, opts: &GuardOptions{NoFloor: true}},
+		"a section missing":                {text: strings.Replace(goodSummary, "## Next", "Next", 1), want: Sections},
+		"numbered sections":                {text: strings.Replace(goodSummary, "## Goal", "## 1. Goal:", 1)},
+		"too short":                        {text: "## Goal\na\n## State\nb\n## Done\nc\n## Failures\nd\n## Decisions\ne\n## Next\nf", want: Degenerate},
+		"no floor":                         {text: "SUMMARY-1: build is green.", opts: loose},
+		"a loop":                           {text: strings.Repeat("The same thing happens again.\n", 20), want: Degenerate, opts: loose},
+		"an echo":                          {text: echo, req: &withEcho, want: Degenerate, opts: loose},
+		"a short echo":                     {text: "The cause is in parseList.", req: &brief, opts: loose},
+		"an echo of one of two":            {text: echo, req: &pair, opts: loose},
+		"longer than asked":                {text: goodSummary, req: &small, want: Inflated},
+		"a call that is quoted at the end": {text: goodSummary + "\nIt wrote <invoke name=x> as text."},
+		"echo of the prompt":               {text: req.Instructions, want: Degenerate, opts: loose},
+		"too long":                         {text: goodSummary, opts: &GuardOptions{MaxTokens: 50}, want: Inflated},
+		"no gain":                          {text: goodSummary, opts: &GuardOptions{MinGain: 0.99}, want: Inflated},
+		"mostly invented":                  {text: "See a/b.go c/d.go e/f.go g/h.go i/j.go k/l.go m/n.go o/p.go and src/parse/list.go.", want: Invented, opts: loose},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.req
@@ -108,6 +118,50 @@ func TestGuardMarksWhatIsInvented(t *testing.T) {
 	require.Equal(t, text, got)
 	require.Empty(t, v.Invented)
 }
+
+// TestGuardKnowsItsSources: what a narrative may have its names and numbers from.
+func TestGuardKnowsItsSources(t *testing.T) {
+	const known = "src/known/place_7731.go"
+	for name, put := range map[string]func(*Request){
+		"a message": func(r *Request) { *r.Items[0].Message = session.UserText("see " + known) },
+		"an escaped argument": func(r *Request) {
+			*r.Items[0].Message = session.AssistantText("", session.ToolCall{ID: "1", Name: "read", Arguments: `{"f":"src\/known\/place_7731.go"}`})
+		},
+		"the name of a call": func(r *Request) {
+			*r.Items[0].Message = session.AssistantText("", session.ToolCall{ID: "1", Name: known})
+		},
+		"an earlier narrative": func(r *Request) { r.Items[0].Checkpoint, r.Items[0].Narrative = true, "see "+known },
+		"the instructions":     func(r *Request) { r.Instructions = "mind " + known },
+		"a quote":              func(r *Request) { r.Prior = &Ledger{User: []Quote{{Text: known}}} },
+		"a note":               func(r *Request) { r.Prior = &Ledger{Notes: []string{known}} },
+		"a plan":               func(r *Request) { r.Prior = &Ledger{Plan: &Plan{Items: []PlanItem{{Text: known}}}} },
+		"a carried call":       func(r *Request) { r.Prior = &Ledger{Carried: []Carried{{Arguments: known}}} },
+		"a file":               func(r *Request) { r.Prior = &Ledger{Files: []File{{Path: known}}} },
+		"a failed command":     func(r *Request) { r.Prior = &Ledger{Failures: []FailedCall{{What: known}}} },
+		"its error":            func(r *Request) { r.Prior = &Ledger{Failures: []FailedCall{{Error: known}}} },
+		"a fact":               func(r *Request) { r.Prior = &Ledger{Facts: []Fact{{Line: known}}} },
+		"the system prompt":    func(r *Request) { r.Envelope = &session.Envelope{System: []session.Message{session.UserText(known)}} },
+		"a tool":               func(r *Request) { r.Envelope = &session.Envelope{Tools: []session.Tool{{Name: known}}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := longSpan(session.UserText("go on"))
+			for _, text := range []string{"Edited " + known + ".", "Edited ./" + known + ".", "Edited " + known + ":12."} {
+				_, v, err := Guard(text, req, lookingUp)
+				require.NoError(t, err)
+				require.Len(t, v.Invented, 1, text)
+			}
+			put(req)
+			for _, text := range []string{"Edited " + known + ".", "Edited ./" + known + ".", "Edited " + known + ":12."} {
+				_, v, err := Guard(text, req, lookingUp)
+				require.NoError(t, err)
+				require.Empty(t, v.Invented, text)
+			}
+		})
+	}
+}
+
+// lookingUp looks up literals, too.
+var lookingUp = &GuardOptions{NoSections: true, NoFloor: true}
 
 // TestGuardOfHostileShapes has every shape as what a model wrote: alone, and behind
 // a sound beginning.

@@ -237,6 +237,13 @@ func TestRequestShape(t *testing.T) {
 		{name: "begins with the agent", change: func(r *Request) { r.Items = r.Items[1:] }, want: "transcript"},
 		{name: "redacted", o: LLMOptions{Redactor: red}, want: "transcript", lost: true},
 		{name: "redacted, other route", o: LLMOptions{Redactor: red, Model: "other"}, want: "transcript"},
+		{name: "a secret in the envelope", o: LLMOptions{Redactor: red}, change: func(r *Request) {
+			r.Envelope.System[0].Parts = []session.Part{session.Text{Text: "There were 12 files."}}
+			r.Items = itemsOf(session.UserText("list"), session.AssistantText("Listed."))
+		}, want: "transcript", lost: true},
+		{name: "secrets that the caller took out", change: func(r *Request) { r.Redacted = 1 }, want: "transcript", lost: true},
+		{name: "replay without room for the reply", o: LLMOptions{Window: 2100, MaxTokens: 500}, change: func(r *Request) { r.Envelope.System[0].Parts[0] = session.Text{Text: fill(1300)} }, want: "transcript"},
+		{name: "replay with room for the reply", o: LLMOptions{Window: 2100, MaxTokens: 100}, change: func(r *Request) { r.Envelope.System[0].Parts[0] = session.Text{Text: fill(1300)} }, want: "replay"},
 		{name: "replay above the window", o: LLMOptions{Window: 2100, MaxTokens: 500}, change: func(r *Request) { r.Envelope.System[0].Parts[0] = session.Text{Text: fill(3000)} }, want: "transcript"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -256,10 +263,18 @@ func TestRequestShape(t *testing.T) {
 			require.Contains(t, string(srv.Requests()[0].Body)+"12 files", "12 files")
 			if c.o.Redactor != nil {
 				require.NotContains(t, string(srv.Requests()[0].Body), "12 files")
-				require.Equal(t, 2, sum.Redacted)
+				require.Equal(t, strings.Count(spanText(req), "12 files"), sum.Redacted)
 			}
 		})
 	}
+}
+
+func spanText(req *Request) string {
+	var b strings.Builder
+	for _, it := range req.Items {
+		eachText(it.Message, func(_, text string) { b.WriteString(text) })
+	}
+	return b.String()
 }
 
 // TestReplyLimit: it is always from 1 to what the provider takes.
@@ -275,6 +290,7 @@ func TestReplyLimit(t *testing.T) {
 		{o: LLMOptions{MaxOutput: 4096, Window: 100000}, budget: 999999, from: 1, to: 4096},
 		{o: LLMOptions{MaxTokens: 50}, budget: 2000, from: 50, to: 50},
 		{o: LLMOptions{MaxTokens: 50}, budget: 2000, failed: Truncated, from: 100, to: 100},
+		{o: LLMOptions{MaxTokens: 50}, budget: 2000, failed: Reasoning, from: 100, to: 100},
 		{o: LLMOptions{MaxTokens: 3000, MaxOutput: 4096}, failed: Truncated, from: 4096, to: 4096},
 		{o: LLMOptions{Window: 800, MaxTokens: 500}, from: 1, to: 350},
 		{o: LLMOptions{}, budget: 3000, from: 3000, to: 8192},

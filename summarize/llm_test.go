@@ -136,6 +136,16 @@ func TestReplyLimitOfTheProviderIsLearned(t *testing.T) {
 	require.Len(t, w.Calls, 2)
 }
 
+// TestReplyLimitIsNotLoweredForEver: a provider that takes none is not asked on and on.
+func TestReplyLimitIsNotLoweredForEver(t *testing.T) {
+	srv := summarizetest.New(t, summarizetest.Fail(400, "max_tokens is too large: this model supports at most 10 completion tokens, whereas you provided 200."))
+	_, err := Run(t.Context(), newTestLLM(t, srv, LLMOptions{MaxTokens: 200}), requestOf(session.UserText(fill(100))), newClock().options(RunOptions{}))
+	var f *Failure
+	require.ErrorAs(t, err, &f)
+	require.Equal(t, Invalid, f.Class)
+	require.Len(t, f.Calls, 1)
+}
+
 func TestCallersClient(t *testing.T) {
 	for _, through := range []bool{false, true} {
 		srv := summarizetest.New(t, summarizetest.Fail(429, "slow down").WithHeader("Retry-After", "9"), summarizetest.Text(note))

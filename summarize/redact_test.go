@@ -97,10 +97,23 @@ func TestSecretsBehindEscapes(t *testing.T) {
 			require.NotContains(t, got, secret)
 			require.True(t, json.Valid([]byte(got)))
 		}
-		for _, before := range []string{"n", "x", "_", "u003e", `\x`, `\u00`, `\uzzzz`} {
+		for _, before := range []string{"n", "x", "_", "u003e", `\x`, `\u00`, `\uzzzz`, "xu003e", `\x003e`} {
 			got, _ := r.Redact(before + secret)
 			require.Contains(t, got, before+secret[:12], "a longer word")
 		}
+	}
+}
+
+// TestUnveil: hidden characters go, written out or escaped, and lines stay apart.
+func TestUnveil(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\u200bb": "ab", "a\u200b": "a", "\u200b": "", "a\u000ab": "a\u000ab",
+		"a\tb\nc\rd\ve\ff\u0085g": "a\tb\nc\rd\ve\ff\u0085g",
+		`a\u200bb`:                "ab", `a\u200b`: "a", `a\u200`: `a\u200`, `a\u000ab`: `a\u000ab`, `a\nb`: `a\nb`,
+	} {
+		bare, at := unveil(text)
+		require.Equal(t, want, bare, "%q", text)
+		require.Equal(t, want == text, at == nil, "%q", text)
 	}
 }
 

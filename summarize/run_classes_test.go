@@ -62,6 +62,11 @@ func TestFailureClasses(t *testing.T) {
 			opts: RunOptions{Deadline: time.Minute}, calls: []string{"summary rate_limited"},
 		},
 		{
+			name:   "the header says how long, whatever the words say",
+			script: []summarizetest.Reply{fail(429, "rate_limit_exceeded", "Rate limit reached. Please try again in 40s.").WithHeader("Retry-After", "7"), reply(note)},
+			calls:  []string{"summary rate_limited", "retry ok"}, waits: []time.Duration{7 * time.Second},
+		},
+		{
 			name: "key", script: []summarizetest.Reply{fail(401, "invalid_api_key", "Incorrect API key")}, class: Auth,
 			calls: []string{"summary auth"},
 		},
@@ -139,6 +144,12 @@ func TestFailureClasses(t *testing.T) {
 		{
 			name: "too long", script: []summarizetest.Reply{reply(note), reply("Fine.")}, guard: GuardOptions{NoFloor: true, NoSections: true, MaxTokens: 4},
 			calls: []string{"summary inflated", "retry ok"}, says: "it was too long",
+		},
+		{
+			name: "invented", script: []summarizetest.Reply{
+				reply("See a/b.go c/d.go e/f.go g/h.go i/j.go k/l.go m/n.go and o/p.go."), reply(note),
+			}, guard: GuardOptions{NoFloor: true, NoSections: true},
+			calls: []string{"summary invented", "retry ok"}, says: "what the conversation does not say",
 		},
 		{
 			name: "malformed", script: []summarizetest.Reply{broken(summarizetest.FaultMalformed), reply(note)},

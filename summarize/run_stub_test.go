@@ -165,18 +165,6 @@ func TestASummarizerOfOnesOwn(t *testing.T) {
 	})
 }
 
-// TestTruncatedAsksForLess: the budget of each attempt is smaller.
-func TestTruncatedAsksForLess(t *testing.T) {
-	var budgets []int
-	s := stub{open: func(_ context.Context, r *Request) (Pending, error) {
-		budgets = append(budgets, r.MaxTokens)
-		return nil, &Failure{Class: Truncated}
-	}}
-	_, err := Run(t.Context(), s, short(), newClock().options(RunOptions{}))
-	require.Error(t, err)
-	require.Equal(t, []int{2000, 1333, 888}, budgets)
-}
-
 // TestTheDeadlineIsOne: opening, reading and waiting together end by it, in
 // time that passes for nothing.
 func TestTheDeadlineIsOne(t *testing.T) {
@@ -309,9 +297,12 @@ func TestRetryAfter(t *testing.T) {
 		{"Retry-After", "Sun, 01 Mar 2026 12:00:30 GMT", 30 * time.Second},
 		{"Retry-After", "Sun, 01 Mar 2026 11:00:00 GMT", 0}, {"Retry-After", "soon", 0}, {"Retry-After", "-3", 0},
 		{"Retry-After-Ms", "250", 250 * time.Millisecond}, {"Retry-After", "1e99", 1e6 * time.Second},
+		{"Retry-After-Ms", "1e99", 1e6 * time.Second}, {"Retry-After-Ms", "-250", 0},
 	} {
 		require.Equal(t, c.want, retryAfter(http.Header{c.key: {c.value}}, now), "%s: %s", c.key, c.value)
 	}
+	both := http.Header{"Retry-After-Ms": {"0"}, "Retry-After": {"7"}}
+	require.Equal(t, 7*time.Second, retryAfter(both, now), "no milliseconds say nothing")
 }
 
 // TestSecretsAreSeenWholeWhenTextIsCut: a key at the place of a cut.

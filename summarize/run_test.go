@@ -143,3 +143,10 @@ func timeOut(t *testing.T, s Summarizer, srv *summarizetest.Server, n int) {
 		return time.NewTimer(time.Hour)
 	}
 }
+
+// answer is a whole reply of a server.
+func answer(body string) *http.Response {
+	return &http.Response{
+		StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+	}
+}
