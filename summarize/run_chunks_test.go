@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -161,6 +163,8 @@ func TestFinishedChunksAreKept(t *testing.T) {
 
 func TestChunksRunSideBySideWithinTheBound(t *testing.T) {
 	gate := make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	defer release()
 	var running, most atomic.Int32
 	srv := summarizetest.New(t, summarizetest.Func(func(r summarizetest.Request) summarizetest.Reply {
 		most.Store(max(most.Load(), running.Add(1)))
@@ -174,10 +178,12 @@ func TestChunksRunSideBySideWithinTheBound(t *testing.T) {
 			newClock().options(RunOptions{Parallel: 3}))
 		done <- err
 	}()
-	_, err := srv.Await(t.Context(), 3)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // where they run one after the other
+	defer stop()
+	_, err := srv.Await(ctx, 3)
 	require.NoError(t, err)
 	require.Len(t, srv.Requests(), 3)
-	close(gate)
+	release()
 	require.NoError(t, <-done)
 	require.LessOrEqual(t, most.Load(), int32(3))
 }
