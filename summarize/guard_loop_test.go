@@ -2,6 +2,7 @@ package summarize
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,21 @@ func TestGuardRefusesLoops(t *testing.T) {
 			_, _, err = Guard(r.text(), req, &embedded)
 			require.NoError(t, err)
 		})
+	}
+}
+
+// TestAThirdOfATextIsTooMuch, of which the first time that a phrase is said is no part.
+func TestAThirdOfATextIsTooMuch(t *testing.T) {
+	const phrase, times = "the tests pass and ", 16
+	var rest strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&rest, "w%d ", i)
+	}
+	most := 3*(times-1)*len(phrase) - times*len(phrase)
+	none := func(func(string)) {}
+	for more, want := range map[int]bool{0: true, 1: false} {
+		before := rest.String()[:most+more-1] + "."
+		require.Equal(t, want, looped(before+" "+strings.Repeat(phrase, times), none), "%d bytes more", more)
 	}
 }
 

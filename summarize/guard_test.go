@@ -56,6 +56,7 @@ func TestGuard(t *testing.T) {
 		"call in words":                    {text: `[assistant calls read_file] {"path":"f01"}`, want: ToolCalled, opts: loose},
 		"call as JSON":                     {text: `{"name": "bash", "arguments": {"command": "ls"}}`, want: ToolCalled, opts: loose},
 		"call in a wrapper":                {text: `<summary><function_calls></function_calls></summary>`, want: ToolCalled, opts: loose},
+		"a call behind words":              {text: `Let me look. <invoke name="bash"><parameter name="command">ls src/parse</parameter></invoke>`, want: ToolCalled, opts: loose},
 		"a call is told":                   {text: "The agent wrote <invoke> markup by mistake and was corrected.", opts: loose},
 		"no sections":                      {text: "All went well.", want: Sections, opts: &GuardOptions{NoFloor: true}},
 		"a section missing":                {text: strings.Replace(goodSummary, "## Next", "Next", 1), want: Sections},
