@@ -48,6 +48,19 @@ func (c *Conversation) Leave(n int, read func(i int) (Entry, error)) {
 	c.Entries, c.n, c.read = nil, n, read
 }
 
+// Locate says where the messages of a conversation stand, for codecs: offset
+// returns where in the file the first record of the i-th begins, -1 if nowhere.
+func (c *Conversation) Locate(offset func(i int) int64) { c.locate = offset }
+
+// Offset returns where in the file the first record of the i-th message begins;
+// -1 when the codec does not know. i counts the messages as they were read.
+func (c *Conversation) Offset(i int) int64 {
+	if c.locate == nil {
+		return -1
+	}
+	return c.locate(i)
+}
+
 // Hold reads the entries of all conversations of a file into memory. It takes
 // what an Open returned, for codecs to make a Read of it.
 func Hold(f *File, err error) (*File, error) {

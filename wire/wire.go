@@ -73,8 +73,9 @@ type Conversation struct {
 	// Checkpoints are the compactions that the file itself marks, oldest first.
 	Checkpoints []Checkpoint
 
-	n    int
-	read func(i int) (Entry, error)
+	n      int
+	read   func(i int) (Entry, error)
+	locate func(i int) int64
 }
 
 // Entry is one live message.

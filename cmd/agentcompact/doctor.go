@@ -92,7 +92,7 @@ Exit status: 0 when nothing is wrong (or, with --fix, nothing is left wrong),
 	f.BoolVar(&opts.DropOrphans, "drop-orphans", false, "take results without a call out instead of quoting them")
 	f.BoolVar(&opts.CloseRunning, "close-running", false, "give calls at the end, which may still run, a made-up result, and end a compaction that may still run")
 	f.BoolVar(&opts.UniqueIDs, "unique-ids", false, "give calls whose id was used before another one")
-	f.BoolVar(&opts.DropBadLines, "drop-bad-lines", false, "take lines that are not JSON out, and what stands behind damage in a log of our own format")
+	f.BoolVar(&opts.DropBadLines, "drop-bad-lines", false, "take lines that are not JSON, or no object, out, and what stands behind damage in a log of our own format")
 	f.BoolVar(&opts.PlainCheckpoints, "plain-checkpoints", false, "make checkpoints whose span is missing plain messages")
 	f.BoolVar(&all, "all", false, "list every finding, also where there are many of one kind")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

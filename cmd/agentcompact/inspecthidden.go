@@ -17,10 +17,10 @@ type hiddenProblem struct {
 	Line   int         `json:"line,omitempty"`
 }
 
-// hiddenProblems are those of a file of bearable size that has messages which
-// are not live. They are what doctor finds.
+// hiddenProblems are those of a file that has messages which are not live. They
+// are what doctor finds.
 func (in *input) hiddenProblems(ctx context.Context) ([]hiddenProblem, error) {
-	if in.file == nil || in.conv.Side == 0 || in.info.Size() > largeFile {
+	if in.file == nil || in.conv.Side == 0 {
 		return nil, nil
 	}
 	var text *io.SectionReader // none of a folder
@@ -32,15 +32,13 @@ func (in *input) hiddenProblems(ctx context.Context) ([]hiddenProblem, error) {
 		defer f.Close()
 		text = io.NewSectionReader(f, 0, in.info.Size())
 	}
-	list, err := doctor.Diagnose(ctx, text, in.file)
+	list, err := doctor.Hidden(ctx, text, in.file, in.index, in.session.View())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.path, err)
 	}
 	var out []hiddenProblem
 	for _, f := range list {
-		if f.Kind == doctor.HiddenOrphan || f.Kind == doctor.HiddenUnanswered {
-			out = append(out, hiddenProblem{Kind: f.Kind, CallID: f.CallID, Line: f.Line})
-		}
+		out = append(out, hiddenProblem{Kind: f.Kind, CallID: f.CallID, Line: f.Line})
 	}
 	return out, nil
 }

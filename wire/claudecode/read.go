@@ -154,6 +154,7 @@ func (f *file) conversation(c *chat) (*wire.Conversation, error) {
 	}
 	conv.Envelope.Model = f.ids.Text(model)
 	conv.Leave(len(c.entries), c.entry)
+	conv.Locate(func(i int) int64 { return c.recs[c.order[c.entries[i].first]].ref.Offset() })
 	if err := f.title(c, conv); err != nil {
 		return nil, err
 	}

@@ -475,6 +475,16 @@ func (f *file) entry(i int) (wire.Entry, error) {
 	return e, nil
 }
 
+// offset is where the first record of the i-th live message stands.
+func (f *file) offset(i int) int64 {
+	for n := f.live[i].first; n < f.live[i].to; n++ {
+		if s := &f.history[n]; s.speaks() && s.more().made == nil {
+			return s.ref.Offset()
+		}
+	}
+	return -1
+}
+
 // itemsOf reads the items of a live message.
 func (f *file) itemsOf(i int) ([]json.RawMessage, error) {
 	var out []json.RawMessage
@@ -517,5 +527,6 @@ func (f *file) conversation() (*wire.Conversation, error) {
 	}
 	conv.Checkpoints = f.checkpoints
 	conv.Leave(len(f.live), f.entry)
+	conv.Locate(f.offset)
 	return conv, nil
 }

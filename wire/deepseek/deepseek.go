@@ -507,6 +507,7 @@ func (f *file) build() error {
 		}
 	}
 	c.Leave(len(f.live), f.entry)
+	c.Locate(func(i int) int64 { return f.live[i].ref.Offset() })
 	return nil
 }
 

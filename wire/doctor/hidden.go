@@ -3,9 +3,14 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/agentcompact/agentcompact/internal/pair"
+	"github.com/agentcompact/agentcompact/session"
+	"github.com/agentcompact/agentcompact/toolpairing"
+	"github.com/agentcompact/agentcompact/wire"
 	"github.com/agentcompact/agentcompact/wire/internal/jsonl"
 	"github.com/agentcompact/agentcompact/wire/internal/rawjson"
 	"github.com/agentcompact/agentcompact/wire/internal/splice"
@@ -20,32 +25,8 @@ func (t *text) hidden(ctx context.Context, live []Finding) ([]Finding, error) {
 	extract := extractors[t.format]
 	var m pair.Matcher
 	var lines []int
-	used := map[string]bool{}
-	type ref struct {
-		kind Kind
-		id   string
-	}
-	known := map[ref]int{}
-	for _, n := range live {
-		k := n.Kind
-		switch k {
-		case RunningCall:
-			k = UnansweredCall
-		case DuplicateResult, ResultFirst:
-			k = OrphanResult
-		}
-		known[ref{k, n.CallID}]++
-	}
-	var out []Finding
-	note := func(kind, liveKind Kind, line int, id, format string, args ...any) {
-		if known[ref{liveKind, id}] > 0 {
-			known[ref{liveKind, id}]--
-			return
-		}
-		n := finding(kind, format, args...)
-		n.Line, n.CallID = line, id
-		out = append(out, n)
-	}
+	used := map[string]int{} // the line of the last call
+	var found suspects
 	err := t.values(ctx, func(v jsonl.Value) error {
 		if !v.IsObject() {
 			return nil
@@ -57,10 +38,10 @@ func (t *text) hidden(ctx context.Context, live []Finding) ([]Finding, error) {
 		m.Add(calls, results)
 		lines = append(lines, v.Line)
 		for _, id := range calls {
-			if used[id] {
-				note(HiddenReused, CallIDReused, v.Line, id, "an earlier call of the file has this id, too")
+			if line := used[id]; line > 0 { // what was left stands before what is live
+				found.add(HiddenReused, CallIDReused, line, id, "a later call of the file has this id, too")
 			}
-			used[id] = true
+			used[id] = v.Line
 		}
 		return nil
 	})
@@ -70,12 +51,98 @@ func (t *text) hidden(ctx context.Context, live []Finding) ([]Finding, error) {
 	for _, p := range m.Problems() {
 		switch p.Kind {
 		case pair.UnansweredCall:
-			note(HiddenUnanswered, UnansweredCall, lines[p.Pos], p.ID, "the call has no result")
+			found.add(HiddenUnanswered, UnansweredCall, lines[p.Pos], p.ID, "the call has no result")
 		case pair.OrphanResult, pair.DuplicateResult, pair.ResultBeforeCall:
-			note(HiddenOrphan, OrphanResult, lines[p.Pos], p.ID, "no open call of this id stands before the result")
+			found.add(HiddenOrphan, OrphanResult, lines[p.Pos], p.ID, "no open call of this id stands before the result")
 		}
 	}
-	return out, nil
+	return found.without(live), nil
+}
+
+// Hidden returns the calls and results without their other half that are not
+// live, as [Diagnose] finds them, by reading the file once. v is the view of the
+// n-th conversation, which is not opened again; src is nil for a folder.
+func Hidden(ctx context.Context, src *io.SectionReader, f *wire.File, n int, v session.View) ([]Finding, error) {
+	if src == nil || extractors[f.Format] == nil {
+		return nil, nil
+	}
+	var live []Finding
+	for i, c := range f.Conversations {
+		of, done := v, func() {}
+		if i != n {
+			var err error
+			if of, done, err = view(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		for _, q := range toolpairing.Of(of).Diagnose() {
+			live = append(live, Finding{Kind: kindOf[q.Kind], CallID: q.CallID})
+		}
+		done()
+	}
+	t, err := newText(ctx, src, f.Format)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.hidden(ctx, live)
+	return slices.DeleteFunc(list, func(f Finding) bool { return f.Kind == HiddenReused }), err
+}
+
+// suspects are findings about calls and results anywhere in a file.
+type suspects struct {
+	list  []Finding
+	kinds []Kind // what each is called where it is live
+}
+
+func (s *suspects) add(kind, live Kind, line int, id, detail string) {
+	n := finding(kind, "%s", detail)
+	n.Line, n.CallID = line, id
+	s.list, s.kinds = append(s.list, n), append(s.kinds, live)
+}
+
+// without returns those that are not among the live findings: the one on the
+// same line is, and else the last of its kind and id, since what is live stands
+// behind what was left.
+func (s *suspects) without(live []Finding) []Finding {
+	type ref struct {
+		kind Kind
+		id   string
+	}
+	known := map[ref][]int{} // the lines
+	for _, n := range live {
+		k := n.Kind
+		switch k {
+		case RunningCall:
+			k = UnansweredCall
+		case DuplicateResult, ResultFirst:
+			k = OrphanResult
+		case DuplicateCallID:
+			k = CallIDReused
+		}
+		known[ref{k, n.CallID}] = append(known[ref{k, n.CallID}], n.Line)
+	}
+	isLive := make([]bool, len(s.list))
+	for _, exactly := range []bool{true, false} {
+		for i := len(s.list) - 1; i >= 0; i-- {
+			r := ref{s.kinds[i], s.list[i].CallID}
+			lines := known[r]
+			k := len(lines) - 1
+			if exactly {
+				k = slices.Index(lines, s.list[i].Line)
+			}
+			if k >= 0 && !isLive[i] {
+				isLive[i] = true
+				known[r] = slices.Delete(lines, k, k+1)
+			}
+		}
+	}
+	var out []Finding
+	for i, n := range s.list {
+		if !isLive[i] {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // extractors read the ids of calls and results of one record, for the formats

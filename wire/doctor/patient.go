@@ -21,9 +21,11 @@ type patient struct {
 	format  string
 	x       *toolpairing.Index
 	changes []Change
-	err     error                    // why an entry could not be read
-	changed map[int]*session.Message // by entry
-	were    map[int][]int            // the indexes that the parts of changed had
+	// misjudged: a message has a usage report that cannot be.
+	misjudged bool
+	err       error                    // why an entry could not be read
+	changed   map[int]*session.Message // by entry
+	were      map[int][]int            // the indexes that the parts of changed had
 }
 
 func (p *patient) did(kind Kind, entry int, id, format string, args ...any) {
@@ -98,7 +100,13 @@ func (p *patient) plan(v session.View) *plan {
 
 // items returns the repaired surface.
 func (p *patient) items(ctx context.Context) ([]wire.Item, error) {
-	v, done, err := view(ctx, p.c)
+	watched := &wire.Conversation{Envelope: p.c.Envelope}
+	watched.Leave(p.c.Len(), func(i int) (wire.Entry, error) {
+		e, err := p.c.At(i)
+		p.misjudged = p.misjudged || err == nil && impossible(e.Usage)
+		return e, err
+	})
+	v, done, err := view(ctx, watched)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +245,7 @@ func (p *patient) ids() {
 			m.Parts[at] = c
 			p.did(kind, i, id, "the call %q of %s is now %q", ids[k], c.Name, id)
 			if pos, ok := p.x.Answered(i, k); ok {
-				p.rename(pos, i, k, id)
+				p.rename(kind, pos, i, k, id)
 			}
 		}
 	}
@@ -253,8 +261,9 @@ func (p *patient) clashes(ids []string, before map[string]bool) bool {
 	return false
 }
 
-// rename gives the result that answers a call the call's new id.
-func (p *patient) rename(pos, call, index int, id string) {
+// rename gives the result that answers a call the call's new id; kind is what was
+// wrong with the old one.
+func (p *patient) rename(kind Kind, pos, call, index int, id string) {
 	n := 0
 	for at, part := range p.entry(pos).Parts {
 		if _, ok := part.(session.ToolResult); !ok {
@@ -265,7 +274,10 @@ func (p *patient) rename(pos, call, index int, id string) {
 			r := m.Parts[at].(session.ToolResult)
 			r.CallID = id
 			m.Parts[at] = r
-			p.did(DuplicateCallID, pos, id, "its result has the new id, too")
+			if kind == CallWithoutID {
+				kind = ResultWithoutID
+			}
+			p.did(kind, pos, id, "its result has the new id, too")
 		}
 		n++
 	}

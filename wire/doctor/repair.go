@@ -38,8 +38,8 @@ type Options struct {
 	// UniqueIDs gives calls whose id was used before another one, with their
 	// results.
 	UniqueIDs bool
-	// DropBadLines takes lines that are not JSON out of the file, and of a log
-	// of our own format what is damaged and all that stands behind it.
+	// DropBadLines takes lines that are not JSON, or JSON but no object, out of
+	// the file, and of a log of our own format what is damaged and all that stands behind it.
 	DropBadLines bool
 	// PlainCheckpoints makes checkpoints whose span is missing plain messages
 	// with the same text.
@@ -90,7 +90,7 @@ func (m *memory) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // Options that decide a finding, by kind, as the command names them.
-var decides = map[Kind]string{RunningCall: "--close-running", CallIDReused: "--unique-ids", BadLine: "--drop-bad-lines",
+var decides = map[Kind]string{RunningCall: "--close-running", CallIDReused: "--unique-ids", BadLine: "--drop-bad-lines", NotAnObject: "--drop-bad-lines",
 	OpenAttempt: "--close-running", SpanMissing: "--plain-checkpoints", DamagedLog: "--drop-bad-lines"}
 
 // Decides names the option that decides what to do about a kind of finding;
@@ -144,7 +144,7 @@ func Repair(ctx context.Context, codec wire.Codec, src *io.SectionReader, opts *
 		return nil, err
 	}
 	if slices.ContainsFunc(list, func(n Finding) bool { return n.Kind == WrongUsage }) {
-		if err := r.usage(list); err != nil {
+		if _, err := r.usage(list); err != nil {
 			return nil, err
 		}
 		if f, err = r.read(); err != nil {
@@ -161,9 +161,11 @@ func Repair(ctx context.Context, codec wire.Codec, src *io.SectionReader, opts *
 // repair is a repair of a file that goes on.
 type repair struct {
 	Repaired
-	ctx   context.Context
-	codec wire.Codec
-	opts  *Options
+	ctx     context.Context
+	codec   wire.Codec
+	opts    *Options
+	counted bool  // wrong usage was looked for everywhere
+	gone    []int // lines that were taken out, in order
 }
 
 // read reads the text as it is now.
@@ -200,6 +202,16 @@ func (r *repair) rewrite(fill func(w io.Writer) error) error {
 	return nil
 }
 
+// was is the number that a line had before others were taken out.
+func (r *repair) was(line int) int {
+	for _, n := range r.gone {
+		if line > 0 && n <= line {
+			line++
+		}
+	}
+	return line
+}
+
 // counted counts what is written.
 type counted struct {
 	w io.Writer
@@ -227,10 +239,27 @@ func (r *repair) conversation(f *wire.File, n int) (bool, error) {
 	if err != nil || len(p.changes) == 0 {
 		return false, err
 	}
+	if p.misjudged && !r.counted { // the Writer copies the report, or leaves it out: it goes first
+		list, err := Diagnose(r.ctx, r.Text, f)
+		if err != nil {
+			return false, err
+		}
+		if done, err := r.usage(list); err != nil {
+			return false, err
+		} else if done {
+			if f, err = r.read(); err != nil {
+				return false, fmt.Errorf("the repaired file cannot be read: %w", err)
+			}
+			return r.conversation(f, n)
+		}
+	}
 	if err := p.locate(r.ctx, r.Text); err != nil {
 		return false, err
 	}
-	r.Changes = append(r.Changes, p.changes...)
+	for _, ch := range p.changes {
+		ch.Line = r.was(ch.Line)
+		r.Changes = append(r.Changes, ch)
+	}
 	return true, r.rewrite(func(w io.Writer) error { return f.Writer.Write(r.ctx, w, n, items) })
 }
 
@@ -291,12 +320,15 @@ func (r *repair) records() error {
 			kind = TornRecord
 		case v.Err != nil && r.opts.DropBadLines:
 			kind = BadLine
+		case v.Err == nil && !v.IsObject() && r.opts.DropBadLines:
+			kind = NotAnObject
 		default:
 			return nil
 		}
 		c := cut{int64(v.Offset), int64(v.Offset + len(v.Raw))}
-		if t.beginsLine(c.from) { // the line goes as a whole
-			c.to = t.lineEnd(c.to)
+		if end, ok := t.lineEnd(c.to); ok && t.beginsLine(c.from) { // the line goes as a whole
+			c.to = end
+			r.gone = append(r.gone, v.Line)
 		}
 		cuts = append(cuts, c)
 		r.Changes = append(r.Changes, Change{Kind: kind, Line: v.Line, Detail: fmt.Sprintf("taken out: %d bytes that are no record", len(v.Raw))})

@@ -175,14 +175,11 @@ func (t *text) beginsLine(off int64) bool {
 	return off == 0 || b[0] == '\n'
 }
 
-// lineEnd is the offset behind the line that off is in; off itself when the file
-// ends without one.
-func (t *text) lineEnd(off int64) int64 {
+// lineEnd is the offset behind the line that off is in; false when something else
+// stands there, or no line break.
+func (t *text) lineEnd(off int64) (int64, bool) {
 	b, err := bufio.NewReader(io.NewSectionReader(t.src, off, t.src.Size()-off)).ReadSlice('\n')
-	if err != nil {
-		return off
-	}
-	return off + int64(len(b))
+	return off + int64(len(b)), err == nil && len(bytes.TrimSpace(b)) == 0
 }
 
 // find returns where raw stands for the first time at or behind from, or
@@ -314,8 +311,11 @@ func (p *placer) place(i int) (line int, offset int64) {
 		p.places, p.before = append(p.places, p.next(o, p.t.find)), o
 	}
 	at := p.places[i]
+	if at < 0 {
+		at = p.c.Offset(i)
+	}
 	switch {
-	case at < 0:
+	case at < 0 || at >= p.t.src.Size():
 		return 0, 0
 	case !p.t.logged:
 		return p.lines.of(p.t.doc, int(at)), at

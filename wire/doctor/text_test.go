@@ -160,7 +160,7 @@ func TestRepairOfAnyBytes(t *testing.T) {
 		require.Equal(rt, a.Left, b.Left)
 		require.True(rt, utf8.Valid(content(rt, b)))
 		for _, n := range b.Left {
-			require.True(rt, n.Kind == NotAnObject || n.Kind == BadLine && !opts.DropBadLines, "%+v", n)
+			require.True(rt, (n.Kind == NotAnObject || n.Kind == BadLine) && !opts.DropBadLines, "%+v", n)
 		}
 		again, err := Repair(context.Background(), codec, b.Text, opts)
 		require.NoError(rt, err)

@@ -53,15 +53,16 @@ var reports = map[string]report{
 
 // usage takes out the reports whose counts cannot be; list are the findings. In
 // a log those of all records go, for a record does not always tell which
-// message its report is of.
-func (r *repair) usage(list []Finding) error {
+// message its report is of. It reports whether there were any.
+func (r *repair) usage(list []Finding) (bool, error) {
+	r.counted = true
 	where, ok := reports[r.codec.Name()]
 	if !ok {
-		return nil
+		return false, nil
 	}
 	t, err := newText(r.ctx, r.Text, r.codec.Name())
 	if err != nil {
-		return err
+		return false, err
 	}
 	var edits []edit
 	var lines counter
@@ -70,7 +71,7 @@ func (r *repair) usage(list []Finding) error {
 			if !t.logged {
 				line = lines.of(t.doc, int(off+e.from))
 			}
-			r.Changes = append(r.Changes, e.change("", line))
+			r.Changes = append(r.Changes, e.change("", r.was(line)))
 			edits = append(edits, edit{e.from + off, e.to + off, e.with, nil})
 		}
 	}
@@ -91,9 +92,9 @@ func (r *repair) usage(list []Finding) error {
 		slices.SortFunc(edits, func(a, b edit) int { return int(a.from - b.from) })
 	}
 	if err != nil || edits == nil {
-		return err
+		return false, err
 	}
-	return r.edit(edits)
+	return true, r.edit(edits)
 }
 
 // edit makes edits, which are in order.

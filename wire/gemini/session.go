@@ -441,6 +441,7 @@ func (f *sessionFile) build() {
 	c.Envelope.Model = f.ids.Text(model)
 	f.dropped = marks.Dropped(c)
 	c.Leave(len(f.entries), f.entry)
+	c.Locate(func(i int) int64 { return f.recs[f.entries[i].rec].ref.Offset() })
 }
 
 // entry reads the i-th live message.

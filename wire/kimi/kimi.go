@@ -509,6 +509,7 @@ func (f *file) build() {
 		f.live = append(f.live, int32(i))
 	}
 	c.Leave(len(f.live), f.entry)
+	c.Locate(func(i int) int64 { return f.nodes[f.live[i]].first.Offset() })
 }
 
 // load reads a record again.

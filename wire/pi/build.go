@@ -116,6 +116,7 @@ func (f *file) build() {
 		}
 	}
 	c.Leave(len(f.live), f.entry)
+	c.Locate(func(i int) int64 { return f.recs[f.live[i]].ref.Offset() })
 }
 
 // source is that of the message of an entry. It is none when the entry cannot be

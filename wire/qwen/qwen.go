@@ -332,6 +332,7 @@ func (f *file) build() error {
 	f.splice.List.Records = make([]splice.Span, len(f.contents))
 	f.round.from = -1
 	c.Leave(len(f.entries), f.entry)
+	c.Locate(func(i int) int64 { return f.contents[f.entries[i].content].ref.Offset() })
 	return nil
 }
 
@@ -359,7 +360,7 @@ func (f *file) entry(i int) (wire.Entry, error) {
 	if !n.old {
 		e.Time = r.time()
 	}
-	if u := r.Usage; u != nil && !n.old && n.shape.model && u.Prompt > 0 {
+	if u := r.Usage; u != nil && !n.old && n.shape.model && u.Prompt != 0 {
 		e.Usage = &session.Usage{Node: session.NoSeq, Prompt: u.Prompt, Completion: u.Output + u.Thoughts, CacheRead: u.Cached,
 			Reasoning: u.Thoughts, Provider: provider, Model: model}
 	}
