@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/store/filestore"
 	"github.com/agentcompact/agentcompact/wire"
@@ -78,6 +79,12 @@ func (a *app) convert(ctx context.Context, path, to, out string, conversation in
 		if err := in.writeOwn(ctx, info.Out); err != nil {
 			return err
 		}
+		switch n := in.spanless(v); {
+		case n == 1:
+			info.Lost = append(info.Lost, "what 1 checkpoint stands for: it can be read in "+path)
+		case n > 1:
+			info.Lost = append(info.Lost, fmt.Sprintf("what %d checkpoints stand for: it can be read in %s", n, path))
+		}
 	} else {
 		conv := in.conv
 		if conv == nil {
@@ -112,6 +119,17 @@ func (a *app) convert(ctx context.Context, path, to, out string, conversation in
 		}
 	}
 	return nil
+}
+
+// spanless counts the live checkpoints whose span no log has, since only the
+// live conversation of a foreign file is taken over.
+func (in *input) spanless(v session.View) (n int) {
+	for i := range v.Len() {
+		if node := v.Node(i); in.conv != nil && compact.IsCheckpointSource(node.Source()) && !node.IsReplacement() {
+			n++
+		}
+	}
+	return n
 }
 
 // writeOwn writes the session as a log of our own format.
