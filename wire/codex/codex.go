@@ -28,7 +28,8 @@
 // # Writing
 //
 // The file only grows: by one compacted record whose replacement history is the
-// new surface. Items that did not change are in it byte for byte. Where messages
+// new surface, and for a compaction by the event context_compacted that the agent
+// writes with it. Items that did not change are in it byte for byte. Where messages
 // begin, the compaction id and typed sources stand in a field "agentcompact" of
 // its payload, which the agent passes over.
 //

@@ -276,7 +276,10 @@ func TestWriteMarksItLikeTheAgent(t *testing.T) {
 			Replacement []json.RawMessage `json:"replacement_history"`
 		}
 	}
-	require.NoError(t, json.Unmarshal(got[len(data)+1:], &r))
+	added := bytes.Split(bytes.TrimSpace(got[len(data)+1:]), []byte("\n"))
+	require.Len(t, added, 2)
+	require.JSONEq(t, `{"timestamp":"2026-05-06T07:08:09.000Z","ordinal":43,"type":"event_msg","payload":{"type":"context_compacted"}}`, string(added[1]))
+	require.NoError(t, json.Unmarshal(added[0], &r))
 	require.Equal(t, "compacted", r.Type)
 	require.Equal(t, 42, r.Ordinal)
 	require.Equal(t, "2026-05-06T07:08:09.000Z", r.Timestamp)

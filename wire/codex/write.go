@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/agentcompact/agentcompact/compact"
 	"github.com/agentcompact/agentcompact/session"
@@ -22,7 +23,7 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 	}
 	var tail []byte
 	if items != nil && !w.f.unchanged(items) {
-		rec, err := w.f.compactedRecord(items)
+		recs, err := w.f.compactedRecords(items)
 		if err != nil {
 			return err
 		}
@@ -33,7 +34,9 @@ func (w *writer) Write(ctx context.Context, out io.Writer, conversation int, ite
 		if !ends {
 			tail = append(tail, '\n')
 		}
-		tail = append(append(tail, rec...), '\n')
+		for _, rec := range recs {
+			tail = append(append(tail, rec...), '\n')
+		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -59,8 +62,9 @@ func (f *file) unchanged(items []wire.Item) bool {
 	return true
 }
 
-// compactedRecord makes the record that says what the history is from here on.
-func (f *file) compactedRecord(items []wire.Item) (json.RawMessage, error) {
+// compactedRecords makes the record that says what the history is from here on
+// and, for a compaction, the event that the agent writes with it.
+func (f *file) compactedRecords(items []wire.Item) ([]json.RawMessage, error) {
 	list := []json.RawMessage{}
 	for i := range f.lead {
 		raw, err := f.raw(&f.lead[i])
@@ -128,14 +132,25 @@ func (f *file) compactedRecord(items []wire.Item) (json.RawMessage, error) {
 	payload.Set("message", text)
 	payload.Set("replacement_history", list)
 	payload.Set("agentcompact", own)
+	out := []json.RawMessage{f.newRecord(at, 1, typeCompacted, payload)}
+	if own.ID != "" {
+		event := rawjson.Object{}
+		event.Set("type", "context_compacted")
+		out = append(out, f.newRecord(at, 2, typeEvent, event))
+	}
+	return out, nil
+}
+
+// newRecord makes the n-th record behind the last one of the file.
+func (f *file) newRecord(at time.Time, n int64, typ string, payload rawjson.Object) json.RawMessage {
 	o := rawjson.Object{}
 	o.Set("timestamp", at.UTC().Format("2006-01-02T15:04:05.000Z"))
 	if f.ordinal != nil {
-		o.Set("ordinal", *f.ordinal+1)
+		o.Set("ordinal", *f.ordinal+n)
 	}
-	o.Set("type", typeCompacted)
+	o.Set("type", typ)
 	o.Set("payload", payload)
-	return o.Bytes(), nil
+	return o.Bytes()
 }
 
 // customCalls are the ids of calls to free-text tools.
