@@ -203,7 +203,7 @@ func (l *layout) user(budget int, repeated bool) []string {
 		return nil
 	}
 	budget = min(budget, l.left) - l.count(titleUser) - 1
-	whole, clip := budget, int(shareClip*float64(budget))
+	whole := budget
 	chosen := make(map[int]string, len(quotes))
 	order, last := l.order, len(quotes)-1
 	pending := l.ledger.pending()
@@ -224,9 +224,6 @@ func (l *layout) user(budget int, repeated bool) []string {
 			most = whole * 4 / 5
 		}
 		if cost > min(budget, most) && (i == 0 || i == len(quotes)-1 || q.Rule || len(chosen) == 0) {
-			if !pending || i != last {
-				most = min(most, clip)
-			}
 			text = l.clipQuote(q, min(budget, most))
 			cost = l.count(text) + 1
 		}
