@@ -65,7 +65,7 @@ Exit status: 0 when nothing is wrong (or, with --fix, nothing is left wrong),
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !fix {
-				for _, name := range []string{"drop-orphans", "close-running", "unique-ids", "drop-bad-lines", "plain-checkpoints", "output"} {
+				for _, name := range []string{"drop-orphans", "close-running", "unique-ids", "drop-bad-lines", "plain-checkpoints", "wrap-arguments", "output"} {
 					if cmd.Flags().Changed(name) {
 						return usage("doctor: --%s is for --fix", name)
 					}
@@ -94,6 +94,7 @@ Exit status: 0 when nothing is wrong (or, with --fix, nothing is left wrong),
 	f.BoolVar(&opts.UniqueIDs, "unique-ids", false, "give calls whose id was used before another one")
 	f.BoolVar(&opts.DropBadLines, "drop-bad-lines", false, "take lines that are not JSON, or no object, out, and what stands behind damage in a log of our own format")
 	f.BoolVar(&opts.PlainCheckpoints, "plain-checkpoints", false, "make checkpoints whose span is missing plain messages")
+	f.BoolVar(&opts.WrapArguments, "wrap-arguments", false, "make arguments of a call that are not JSON the text \"input\" of an object")
 	f.BoolVar(&all, "all", false, "list every finding, also where there are many of one kind")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

@@ -231,7 +231,7 @@ func (l *looker) look(e *wire.Entry) {
 				l.add(q.ID, finding(CallIDReused, "an earlier call has this id, too"))
 			}
 			l.seen[q.ID] = true
-			if !q.Custom && q.Arguments != "" && !json.Valid([]byte(q.Arguments)) {
+			if badArguments(q) {
 				l.add(q.ID, finding(BadArguments, "the arguments of %s are not valid JSON", q.Name))
 			}
 		case session.ToolResult:
@@ -438,4 +438,9 @@ func Summary(list []Finding) string {
 		parts = append(parts, fmt.Sprintf("%d normal peculiarities", normal))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// badArguments reports whether the arguments of a call should be JSON and are not.
+func badArguments(c session.ToolCall) bool {
+	return !c.Custom && c.Arguments != "" && !json.Valid([]byte(c.Arguments))
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -87,6 +88,7 @@ func (p *patient) plan(v session.View) *plan {
 	p.x = toolpairing.Of(v)
 	p.changed, p.were = map[int]*session.Message{}, map[int][]int{}
 	p.ids()
+	p.arguments()
 	todo := p.x.Plan()
 	out := &plan{changed: p.changed, dropped: map[int]bool{}}
 	out.notes = p.orphans(todo.Orphans)
@@ -259,6 +261,30 @@ func (p *patient) clashes(ids []string, before map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+// arguments makes JSON of arguments that are none.
+func (p *patient) arguments() {
+	if !p.opts.WrapArguments {
+		return
+	}
+	for i := range p.c.Len() {
+		if len(p.x.View().Node(i).Calls()) == 0 {
+			continue
+		}
+		for at, part := range p.entry(i).Parts {
+			c, ok := part.(session.ToolCall)
+			if !ok || !badArguments(c) {
+				continue
+			}
+			m := p.message(i)
+			c = m.Parts[at].(session.ToolCall) // it may have a new id
+			raw, _ := json.Marshal(map[string]string{"input": c.Arguments})
+			c.Arguments, c.Raw = string(raw), nil
+			m.Parts[at] = c
+			p.did(BadArguments, i, c.ID, "the arguments of %s are the text \"input\" of an object now", c.Name)
+		}
+	}
 }
 
 // rename gives the result that answers a call the call's new id; kind is what was

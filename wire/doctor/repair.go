@@ -44,6 +44,9 @@ type Options struct {
 	// PlainCheckpoints makes checkpoints whose span is missing plain messages
 	// with the same text.
 	PlainCheckpoints bool
+	// WrapArguments makes arguments of calls that are not JSON the text "input" of
+	// a JSON object.
+	WrapArguments bool
 	// Scratch makes the places that the repaired file is written to, one for
 	// every step that changes it. Nil means in memory.
 	Scratch func() (Scratch, error)
@@ -91,7 +94,8 @@ func (m *memory) ReadAt(b []byte, off int64) (int, error) {
 
 // Options that decide a finding, by kind, as the command names them.
 var decides = map[Kind]string{RunningCall: "--close-running", CallIDReused: "--unique-ids", BadLine: "--drop-bad-lines", NotAnObject: "--drop-bad-lines",
-	OpenAttempt: "--close-running", SpanMissing: "--plain-checkpoints", DamagedLog: "--drop-bad-lines"}
+	OpenAttempt: "--close-running", SpanMissing: "--plain-checkpoints", DamagedLog: "--drop-bad-lines",
+	BadArguments: "--wrap-arguments"}
 
 // Decides names the option that decides what to do about a kind of finding;
 // empty when none does.

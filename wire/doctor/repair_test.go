@@ -142,3 +142,21 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, "--close-running", Decides(r.Left[0].Kind))
 	require.Empty(t, Decides(OrphanResult))
 }
+
+// Arguments that are not JSON stay until an option decides; what they said is kept.
+func TestWrapArguments(t *testing.T) {
+	bad := strings.Replace(lines, `"arguments":"{}"`, `"arguments":"{\"path\": a.go"`, 1)
+	codec := codecOf(t, []byte(bad))
+	r, err := Repair(t.Context(), codec, source([]byte(bad)), &Options{})
+	require.NoError(t, err)
+	require.Len(t, r.Left, 1)
+	require.Equal(t, BadArguments, r.Left[0].Kind)
+	require.Equal(t, "--wrap-arguments", Decides(BadArguments))
+	r, err = Repair(t.Context(), codec, source([]byte(bad)), &Options{WrapArguments: true})
+	require.NoError(t, err)
+	require.Empty(t, r.Left)
+	require.Contains(t, kinds(r.Changes), BadArguments)
+	out := string(content(t, r))
+	require.Contains(t, out, `{\"input\":\"{\\\"path\\\": a.go\"}`)
+	require.NotContains(t, out, `"arguments":"{\"path`)
+}
