@@ -103,13 +103,7 @@ func TestSecretsAmongHostileText(t *testing.T) {
 				require.NotContains(t, rest, summarize.FenceClose)
 				summarize.RequireHarmless(t, data)
 
-				sum, err := s.View().Event(r.Summary)
-				require.NoError(t, err)
-				payload, err := compact.Decode(sum)
-				require.NoError(t, err)
-				stored, err := json.Marshal(payload)
-				require.NoError(t, err)
-				requireSecret(t, string(stored), core)
+				requireSecret(t, storedSummary(t, s, r), core)
 				for i := range s.View().Len() {
 					m, err := s.View().Message(i)
 					require.NoError(t, err)

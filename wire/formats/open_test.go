@@ -13,13 +13,6 @@ import (
 	"github.com/agentcompact/agentcompact/wire/wiretest"
 )
 
-// stored hides that a file is in memory.
-type stored struct{ data []byte }
-
-func (s *stored) ReadAt(b []byte, off int64) (int, error) {
-	return bytes.NewReader(s.data).ReadAt(b, off)
-}
-
 // TestOpen takes every recorded file through Open and requires what Read gives:
 // the same conversations, and the same bytes back, also of a compaction.
 func TestOpen(t *testing.T) {
@@ -56,7 +49,7 @@ func TestOpen(t *testing.T) {
 func opened(t *testing.T, data []byte, left map[string]int) {
 	want, err := Read(t.Context(), data)
 	require.NoError(t, err)
-	got, err := Open(t.Context(), &stored{data}, int64(len(data)))
+	got, err := Open(t.Context(), &wiretest.Stored{Data: data}, int64(len(data)))
 	require.NoError(t, err)
 	for n, c := range want.Conversations {
 		if o := got.Conversations[n]; o.Entries == nil && o.Len() > 0 && len(c.Entries) > 0 {
@@ -85,7 +78,7 @@ func TestOpenChanged(t *testing.T) {
 			continue
 		}
 		n++
-		r := &stored{append(bytes.Clone(data), "{\"more\":1}\n"...)}
+		r := &wiretest.Stored{Data: append(bytes.Clone(data), "{\"more\":1}\n"...)}
 		f, err = Open(t.Context(), r, int64(len(data)))
 		require.NoError(t, err)
 		require.Equal(t, data, wiretest.Write(t, f, 0, nil), s.Path)
@@ -93,16 +86,16 @@ func TestOpenChanged(t *testing.T) {
 		require.NoError(t, err)
 		items := wiretest.Compacted(t, held.Conversations[0], "0123456789abcdef")
 
-		for i, b := range r.data {
+		for i, b := range r.Data {
 			if b == 'e' {
-				r.data[i] = 'E'
+				r.Data[i] = 'E'
 			}
 		}
 		_, err = f.Conversations[0].At(0)
 		require.ErrorIs(t, err, wire.ErrChanged, s.Path)
 		require.ErrorIs(t, f.Writer.Write(t.Context(), io.Discard, 0, nil), wire.ErrChanged, s.Path)
 		require.ErrorIs(t, f.Writer.Write(t.Context(), io.Discard, 0, items), wire.ErrChanged, s.Path)
-		r.data = data[:len(data)/2]
+		r.Data = data[:len(data)/2]
 		require.ErrorIs(t, f.Writer.Write(t.Context(), io.Discard, 0, nil), wire.ErrChanged, s.Path)
 	}
 	require.Positive(t, n)

@@ -9,11 +9,12 @@ import (
 	"github.com/agentcompact/agentcompact/wire"
 )
 
-// stored hides that a file is in memory.
-type stored struct{ data []byte }
+// Stored is a file of which a codec cannot see that it is in memory.
+type Stored struct{ Data []byte }
 
-func (s *stored) ReadAt(b []byte, off int64) (int, error) {
-	return bytes.NewReader(s.data).ReadAt(b, off)
+// ReadAt implements [io.ReaderAt].
+func (s *Stored) ReadAt(b []byte, off int64) (int, error) {
+	return bytes.NewReader(s.Data).ReadAt(b, off)
 }
 
 // open requires of a [wire.Opener] what Read gives for the same bytes.
@@ -24,7 +25,7 @@ func (s *Suite) open(t testing.TB, data []byte) {
 		return
 	}
 	want, err := o.Read(t.Context(), data)
-	got, openErr := o.Open(t.Context(), &stored{data}, int64(len(data)))
+	got, openErr := o.Open(t.Context(), &Stored{data}, int64(len(data)))
 	if err != nil {
 		require.Error(t, openErr, "Read has %v", err)
 		return
