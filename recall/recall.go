@@ -232,6 +232,31 @@ func (s Scope) seqs(v session.View) ([]session.Seq, error) {
 	return nil, errors.New("empty scope")
 }
 
+// Recorded returns the seqs of the messages of a conversation in log order, as
+// if nothing of it had been compacted: what a checkpoint or pruning stands for is
+// in its place. Summaries that somebody else put in are messages like any other.
+// What was rewound is not among them.
+func Recorded(v session.View) ([]session.Seq, error) {
+	var out []session.Seq
+	for i := range v.Len() {
+		q := v.Node(i).Seq
+		ev, m, err := message(v, q)
+		if err != nil {
+			return nil, err
+		}
+		if ev.Type != session.TypeReplace || !ours(m) {
+			out = append(out, q)
+		}
+		if ev.Type == session.TypeReplace {
+			if out, err = unfold(v, q, out); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
 // unfold appends the messages behind a replacement. One that somebody else made
 // is a message of its own, and what it replaced is one as well.
 func unfold(v session.View, seq session.Seq, out []session.Seq) ([]session.Seq, error) {

@@ -244,3 +244,35 @@ func TestWhateverIsHiddenIsFound(t *testing.T) {
 		}
 	})
 }
+
+// Recorded unfolds what our checkpoints stand for and leaves out what was rewound.
+func TestRecorded(t *testing.T) {
+	ctx := t.Context()
+	s, err := session.Open(ctx, session.NewMemoryStore(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	_, err = s.Append(ctx, session.UserText("a"), session.UserText("b"), session.UserText("c"))
+	require.NoError(t, err)
+	cp := session.UserText("checkpoint")
+	cp.Source = compact.CheckpointSource("c1")
+	_, err = s.Update(ctx, func(session.View) ([]session.Body, error) {
+		return []session.Body{session.Replace{Start: 0, End: 1, Message: cp}}, nil
+	})
+	require.NoError(t, err)
+	_, err = s.Append(ctx, session.UserText("undone"))
+	require.NoError(t, err)
+	_, err = s.Update(ctx, func(session.View) ([]session.Body, error) { return []session.Body{session.Rewind{To: 3}}, nil })
+	require.NoError(t, err)
+	seqs, err := recall.Recorded(s.View())
+	require.NoError(t, err)
+	require.Equal(t, []session.Seq{0, 1, 2}, seqs)
+	foreign := session.UserText("summary")
+	foreign.Source = session.Source{Kind: session.SourcePlugin, Plugin: "other", Form: "summary"}
+	_, err = s.Update(ctx, func(session.View) ([]session.Body, error) {
+		return []session.Body{session.Replace{Start: 3, End: 2, Message: foreign}}, nil
+	})
+	require.NoError(t, err)
+	seqs, err = recall.Recorded(s.View())
+	require.NoError(t, err)
+	require.Equal(t, []session.Seq{0, 1, 2, 6}, seqs, "what somebody else put in is a message")
+}

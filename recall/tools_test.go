@@ -227,7 +227,8 @@ func TestRecalledTextIsNotSummarizedAgain(t *testing.T) {
 		require.Equal(t, 1, marked)
 		require.NotContains(t, cp.Text(), secret)
 		pointers := compact.ParsePointers(cp.Text())
-		require.Equal(t, r.ID, pointers[len(pointers)-1].Compaction)
+		require.Len(t, pointers, 1, "a small checkpoint names its events only")
+		require.Equal(t, compact.Pointer{Start: pointers[0].Start, End: pointers[0].End, Count: pointers[0].Count}, pointers[0])
 		// It is still within reach, behind the first pointer and the second.
 		f, err := recall.Search(v, recall.Query{Text: secret})
 		require.NoError(t, err)

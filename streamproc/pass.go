@@ -265,9 +265,11 @@ func (w *work[T]) write(ctx context.Context, v *witness, pass *Pass, req *summar
 	}
 	tail := texts(rest)
 	compose := func(r Record) string {
+		p := compact.Pointer{Start: r.Start, End: r.End, Count: r.Count}
+		short := p.String()
+		p.Compaction = pass.ID
 		text := summarize.Compose(summarize.Composition{
-			Narrative: r.Narrative, Ledger: r.Ledger, Budget: budget, Count: o.counter(), Tail: tail,
-			Pointer: compact.Pointer{Compaction: pass.ID, Start: r.Start, End: r.End, Count: r.Count}.String(),
+			Narrative: r.Narrative, Ledger: r.Ledger, Budget: budget, Count: o.counter(), Tail: tail, Pointer: p.String(), Short: short,
 		})
 		if o.Reminder != "" {
 			text += "\n\n" + o.Reminder

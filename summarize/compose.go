@@ -11,8 +11,9 @@ type Composition struct {
 	Narrative string
 	// Ledger holds the facts beside it; may be nil.
 	Ledger *Ledger
-	// Pointer names what the checkpoint shadows; may be empty.
-	Pointer string
+	// Pointer names what the checkpoint shadows; may be empty. Short says it with
+	// less and stands for it where the budget is small; empty means Pointer.
+	Pointer, Short string
 	// Budget is the most tokens that the whole text may have; 0 for none. A
 	// budget that has no room for the framing and the pointer is exceeded by
 	// them alone.
@@ -27,10 +28,12 @@ type Composition struct {
 	Said []string
 }
 
-// smallBudget is the budget below which the framing says only what it must. Below
-// briefBudget the narrative is how things stand and what is next, shareBrief of
-// the budget at most: the rest of what it could tell is quoted anyway.
+// Below plainBudget the framing says in short what the record is, below
+// smallBudget only what it must, and so does the pointer. Below briefBudget the
+// narrative is how things stand and what is next, shareBrief of the budget at
+// most: the rest of what it could tell is quoted anyway.
 const (
+	plainBudget = 2500
 	smallBudget = 500
 	briefBudget = 600
 	shareBrief  = 0.1
@@ -41,14 +44,19 @@ const (
 // the others.
 const (
 	shareState = 0.50 // notes, plan and carried calls
-	shareUser  = 0.10
+	shareUser  = 0.06
 	// sharePending is what the user's words get when nothing came after them: they
 	// are what is to be done.
 	sharePending  = 0.25
 	shareFailures = 0.04
 	shareFiles    = 0.04
-	// leastUser is what the user's words get of a small budget.
-	leastUser = 120
+	// leastUser is what the user's words get of a small budget, and wordsUser what
+	// they get before anything else is quoted: a short request stays whole.
+	leastUser = 60
+	wordsUser = 24
+	// shareClip is what of the user's share one text gets that does not fit whole:
+	// a pasted document must not crowd out what was said.
+	shareClip = 0.5
 )
 
 // Compose returns the whole text of a checkpoint: framing, narrative, ledger
@@ -60,7 +68,14 @@ func Compose(c Composition) string {
 	if c.Count == nil {
 		c.Count = func(s string) int { return (len(s) + 3) / 4 }
 	}
-	small := c.Budget > 0 && c.Budget < smallBudget
+	small, says := false, frameSays
+	switch {
+	case c.Budget <= 0:
+	case c.Budget < smallBudget:
+		small, says = true, frameShort
+	case c.Budget < plainBudget:
+		says = framePlain
+	}
 	narrative := dropEmpty(defuseBlock(strings.TrimSpace(c.Narrative)))
 	if c.Ledger.Empty() {
 		c.Ledger = nil
@@ -68,7 +83,10 @@ func Compose(c Composition) string {
 	if c.Budget > 0 && c.Budget < briefBudget && c.Ledger != nil {
 		narrative = brief(narrative, c.Tail, int(shareBrief*float64(c.Budget)), c.Count)
 	}
-	bare := frame(c.Pointer, small)
+	if small && c.Short != "" {
+		c.Pointer = c.Short
+	}
+	bare := frame(c.Pointer, says)
 	budget := c.Budget
 	body := ""
 	texts := newLedgerText(c.Ledger)
@@ -78,7 +96,7 @@ func Compose(c Composition) string {
 			left = budget - c.Count(bare) - 1
 		}
 		body = composeBody(c, texts, narrative, left)
-		text := frame(joinLines(body, c.Pointer), small)
+		text := frame(joinLines(body, c.Pointer), says)
 		if c.Budget <= 0 {
 			return text
 		}
@@ -91,7 +109,7 @@ func Compose(c Composition) string {
 	for body != "" { // a counter that does not add up: by trial
 		i := strings.LastIndexByte(body, '\n')
 		body = body[:max(i, 0)]
-		if text := frame(joinLines(body, c.Pointer), small); c.Count(text) <= c.Budget {
+		if text := frame(joinLines(body, c.Pointer), says); c.Count(text) <= c.Budget {
 			return text
 		}
 	}

@@ -13,6 +13,14 @@ import (
 // the line has so many: enough to tell what the literal is.
 const quoteWidth = 4
 
+// quoteSeam is what a quote costs beside its words, in tokens: the mark of what
+// is left out, and its part of the number in front of the line. One number
+// stands for the events from there to quoteSpan behind it.
+const (
+	quoteSeam = 2
+	quoteSpan = 20
+)
+
 // factQuote is a part of a fact that goes into the checkpoint.
 type factQuote struct {
 	fact int
@@ -28,7 +36,6 @@ type packer struct {
 	// value of the literals that no text shows yet, by number; what is shown is
 	// worth nothing.
 	value []float64
-	begun map[session.Seq]bool // messages that have a quote
 	queue []offer
 	// in marks literals that the quote under consideration shows already.
 	in  []int32
@@ -62,9 +69,7 @@ func packFacts(facts []Fact, shown, named []string, budget int, count func(strin
 	}
 	p := newPacker(facts, shown, named, count)
 	left, guessed := budget, 0
-	of := map[session.Seq][]int{}
-	for i, f := range facts {
-		of[f.Seq] = append(of[f.Seq], i)
+	for i := range facts {
 		p.push(i, left)
 	}
 	for len(p.queue) > 0 {
@@ -83,23 +88,15 @@ func packFacts(facts []Fact, shown, named []string, budget int, count func(strin
 		}
 		left -= now.cost
 		guessed += now.cost
-		first := !p.begun[facts[o.fact].Seq]
 		p.take(now)
 		p.push(o.fact, left)
-		if first { // the others of this message are cheaper now
-			for _, i := range of[facts[o.fact].Seq] {
-				if i != o.fact {
-					p.push(i, left)
-				}
-			}
-		}
 	}
 	p.plain(budget - p.cost())
 	return p.render()
 }
 
 func newPacker(facts []Fact, shown, named []string, count func(string) int) *packer {
-	p := &packer{facts: facts, count: count, lines: make([]quotable, len(facts)), begun: map[session.Seq]bool{}}
+	p := &packer{facts: facts, count: count, lines: make([]quotable, len(facts))}
 	number := make(map[string]int32, 2*len(facts))
 	newest := newestKey(facts)
 	for _, f := range facts {
@@ -158,14 +155,13 @@ func newPacker(facts []Fact, shown, named []string, count func(string) int) *pac
 
 // take quotes what an offer offers.
 func (p *packer) take(o offer) {
-	q, seq := &p.lines[o.fact], p.facts[o.fact].Seq
+	q := &p.lines[o.fact]
 	for w := o.a; w < o.b; w++ {
 		q.taken[w] = true
 	}
 	for _, k := range q.keys[q.first[o.a]:q.first[o.b]] {
 		p.value[k] = 0
 	}
-	p.begun[seq] = true
 }
 
 // cost is what the quotes that were taken cost as they are rendered.
@@ -203,15 +199,11 @@ func (p *packer) best(i, left int) (offer, bool) {
 		return best, false
 	}
 	width := min(quoteWidth, len(q.words))
-	seam := 2
-	if !p.begun[p.facts[i].Seq] {
-		seam += 4
-	}
 	try := func(a, b int) {
 		if a < 0 || b > len(q.words) || q.first[a] == q.first[b] {
 			return
 		}
-		cost := seam
+		cost := quoteSeam
 		for _, n := range q.price[a:b] {
 			cost += n
 		}
@@ -284,7 +276,7 @@ func (p *packer) render() []string {
 			a = b
 		}
 		text := quoteLine(strings.Join(runs, " … "))
-		if f.Seq == last {
+		if last != session.NoSeq && f.Seq-last <= quoteSpan {
 			out[len(out)-1] += " … " + text
 			continue
 		}

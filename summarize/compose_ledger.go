@@ -98,7 +98,7 @@ func (l *layout) write() string {
 	if l.ledger.pending() {
 		part = sharePending
 	}
-	user := l.user(max(share(part), min(l.left*3/5, leastUser)), false)
+	user := l.user(max(share(part), min(l.left*3/5, leastUser), min(l.left, wordsUser)), false)
 	l.spend(user...)
 	failures := l.failures(share(shareFailures))
 	l.spend(failures...)
@@ -203,7 +203,7 @@ func (l *layout) user(budget int, repeated bool) []string {
 		return nil
 	}
 	budget = min(budget, l.left) - l.count(titleUser) - 1
-	whole := budget
+	whole, clip := budget, int(shareClip*float64(budget))
 	chosen := make(map[int]string, len(quotes))
 	order, last := l.order, len(quotes)-1
 	pending := l.ledger.pending()
@@ -220,10 +220,16 @@ func (l *layout) user(budget int, repeated bool) []string {
 		}
 		text, cost := l.quote(i)
 		most := whole * 2 / 5
-		if i == 0 || len(chosen) == 0 {
+		switch {
+		case len(quotes) == 1:
+			most = whole
+		case i == 0 || len(chosen) == 0:
 			most = whole * 4 / 5
 		}
 		if cost > min(budget, most) && (i == 0 || i == len(quotes)-1 || q.Rule || len(chosen) == 0) {
+			if !pending || i != last {
+				most = min(most, clip)
+			}
 			text = l.clipQuote(q, min(budget, most))
 			cost = l.count(text) + 1
 		}

@@ -138,7 +138,7 @@ type LedgerOptions struct {
 	// LiveNotes are what the host says about the present. They replace those
 	// of earlier compactions.
 	LiveNotes []string
-	// MaxBytes bounds the ledger as it is stored. 0 means three bytes for a
+	// MaxBytes bounds the ledger as it is stored. 0 means six bytes for a
 	// token of the span, from 192 KiB to 1 MiB. Composing takes as much of it as
 	// the budget of a checkpoint has room for.
 	MaxBytes int

@@ -22,7 +22,7 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		for i := range req.Items {
 			tokens += req.Items[i].Tokens
 		}
-		o.MaxBytes = min(max(3*tokens, minLedgerBytes), maxLedgerBytes)
+		o.MaxBytes = min(max(6*tokens, minLedgerBytes), maxLedgerBytes)
 	}
 	x := extraction{opts: o, calls: map[string]*call{}, carried: map[string]Carried{}, files: map[string]int{}, failed: map[string][]int{},
 		well: map[string]bool{}, ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}

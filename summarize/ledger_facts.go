@@ -224,10 +224,10 @@ func collectFacts(items []Item, base, limit int, carry []string) []Fact {
 	all := make([]ranked, 0, len(r.ids))
 	for lit, id := range r.ids {
 		m := r.at(id)
-		if m.names == m.occ && m.calls < 3 {
-			continue // known from the tool's definition
-		}
 		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, r.bytes/4-int(m.pos), lit))
+		if m.names == m.occ && m.calls < 3 {
+			m.value -= 3 // known from the tool's definition
+		}
 		all = append(all, ranked{lit, m})
 	}
 	byValue := func(a, b ranked) int {

@@ -39,7 +39,7 @@ func collectPlain(items []Item) []Fact {
 			if by != byAssistant && by != byTool || read >= plainRead {
 				return
 			}
-			eachLine(text, func(s string) {
+			eachUnescapedLine(text, func(s string) {
 				s = strings.TrimSpace(s)
 				if len(s) < 12 || len(s) > plainSize || read >= plainRead {
 					return
@@ -83,6 +83,16 @@ func collectPlain(items []Item) []Fact {
 		out = append(out, l.Fact)
 	}
 	return out
+}
+
+// eachUnescapedLine is [eachLine] that also ends lines at the line ends written
+// into a JSON string: results often are JSON.
+func eachUnescapedLine(text string, f func(line string)) {
+	eachLine(text, func(line string) {
+		for part := range strings.SplitSeq(line, `\n`) {
+			f(part)
+		}
+	})
 }
 
 // quotesText reports whether a line has words in quotes.

@@ -330,7 +330,7 @@ func FuzzExtract(f *testing.F) {
 func TestComposeWithinBudget(t *testing.T) {
 	l := Extract(&Request{Items: parserStory()}, &LedgerOptions{LiveNotes: []string{"job 101 is running"}})
 	const pointer = "[history: 14 messages, events 0-13, compaction c7]"
-	least := tokencount.EstimateText(frame(pointer, true))
+	least := tokencount.EstimateText(frame(pointer, frameShort))
 	rapid.Check(t, func(t *rapid.T) {
 		budget := rapid.IntRange(1, 900).Draw(t, "budget")
 		c := Composition{Narrative: "## Goal\n- Parse.\n## State\n- It works.", Ledger: l, Pointer: pointer, Budget: budget, Count: tokencount.EstimateText, Tail: rapid.SampledFrom([]string{"", "src/parse/list.go"}).Draw(t, "tail")}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/agentcompact/agentcompact/compact/engine"
 	"github.com/agentcompact/agentcompact/internal/eval"
+	"github.com/agentcompact/agentcompact/recall"
+	"github.com/agentcompact/agentcompact/session"
 	"github.com/agentcompact/agentcompact/tokencount"
 )
 
@@ -79,6 +82,7 @@ func (a *app) eval(ctx context.Context, paths []string, f *compactFlags, ratios 
 		return err
 	}
 	reports := []eval.Report{}
+	unread := 0
 	for i, path := range paths {
 		a.status(fmt.Sprintf("measuring %d/%d %s", i+1, len(paths), path))
 		r, err := a.evalFile(ctx, path, ratios, append([]eval.Strategy{eval.Engine(ctx, summarizer, func(err error) {
@@ -86,13 +90,24 @@ func (a *app) eval(ctx context.Context, paths []string, f *compactFlags, ratios 
 			fmt.Fprintf(a.stderr, "note: %s: %v\n", path, err)
 		})}, eval.Baselines(tokencount.EstimateText)...))
 		a.status("")
-		if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if err != nil && len(paths) == 1 {
 			return err
+		}
+		if err != nil {
+			fmt.Fprintf(a.stderr, "note: %v\n", err)
+			unread++
+			continue
 		}
 		reports = append(reports, r)
 	}
-	if err := context.Cause(ctx); err != nil {
-		return err
+	if len(reports) == 0 {
+		return fmt.Errorf("none of the %d files is a transcript", len(paths))
+	}
+	if unread > 0 {
+		fmt.Fprintf(a.stderr, "note: %d of %s could not be read and are not in the result\n", unread, count(len(paths), "file"))
 	}
 	if plot != "" {
 		if err := saveNew(plot, plotRecall(reports, ratios)); err != nil {
@@ -133,7 +148,7 @@ func (a *app) evalFile(ctx context.Context, path string, ratios []float64, strat
 	}
 	defer in.session.Close()
 	v := in.session.View()
-	messages, err := v.Messages()
+	messages, err := recorded(ctx, in)
 	if err != nil {
 		return eval.Report{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -147,6 +162,34 @@ func (a *app) evalFile(ctx context.Context, path string, ratios []float64, strat
 		}
 	}
 	return eval.Run(path, envelope, messages, tokencount.EstimateText, ratios, strategies), nil
+}
+
+// recorded returns the messages of a session as they were recorded, those that
+// it compacted since included: only as a whole it tells what was needed later.
+func recorded(ctx context.Context, in *input) ([]*session.Message, error) {
+	if in.conv != nil && in.index == 0 && in.tree == nil && len(in.conv.Checkpoints) > 0 {
+		data, err := os.ReadFile(in.path)
+		if err != nil {
+			return nil, fileError(in.path, err)
+		}
+		return eval.Recorded(ctx, data)
+	}
+	v := in.session.View()
+	seqs, err := recall.Recorded(v)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*session.Message, len(seqs))
+	for i, q := range seqs {
+		ev, err := v.Event(q)
+		if err != nil {
+			return nil, err
+		}
+		if out[i], err = ev.Message(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // median is a row over several sessions.

@@ -16,7 +16,7 @@ import (
 func TestServiceRows(t *testing.T) {
 	runRows(t, []row{
 		{"SV-03", func(t *testing.T) {
-			r := newRig(t, 1, nil)
+			r := newRig(t, 1, func(o *engine.Options) { o.Policy.RetainTokens = 20 }) // more than the newest turn has
 			for _, trigger := range []compact.Trigger{compact.Pressure, compact.ContextOverflow} {
 				_, err := r.e.CompactIfNeeded(t.Context(), r.agent, trigger)
 				require.NoError(t, err)

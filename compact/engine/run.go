@@ -212,16 +212,20 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	c.redacted += n
 	w.Summary.Text = narrative
 	gone := a.span.gone()
-	pointer := compact.Pointer{Compaction: a.id, Start: minSeq(gone), End: maxSeq(gone), Count: len(gone)}.String()
+	p := compact.Pointer{Start: minSeq(gone), End: maxSeq(gone), Count: len(gone)}
+	short := p.String()
+	p.Compaction = a.id
+	pointer := p.String()
 	if e.opts.Offload != nil {
 		if name := a.offload(ctx); name != "" {
 			pointer += "\nFull text: " + name
+			short += "\nFull text: " + name
 		}
 	}
 	tail, said := a.tailText(), a.said()
 	compose := func(narrative string, ledger *summarize.Ledger) string {
 		return summarize.Compose(summarize.Composition{
-			Narrative: narrative, Ledger: ledger, Pointer: pointer, Budget: a.budget(), Count: req.Count, Tail: tail, Said: said,
+			Narrative: narrative, Ledger: ledger, Pointer: pointer, Short: short, Budget: a.budget(), Count: req.Count, Tail: tail, Said: said,
 		})
 	}
 	if err := a.beforeRelease(ctx, c, compose); err != nil {

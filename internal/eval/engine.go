@@ -25,23 +25,34 @@ func Engine(ctx context.Context, s summarize.Summarizer, failed func(error)) Str
 			}
 			return c, false
 		}
-		// The engine also counts what a message costs beside its text, the measure
-		// does not: ask for as much more, where asking costs nothing.
-		for asked, tries := float64(budget), 0; calls == 0 && tries < 3; tries++ {
-			used := tokencount.EstimateText(c.Text)
-			if used >= budget*98/100 {
+		// The engine counts what a message costs beside its text, the measure does
+		// not: ask for as much more as still fits, where asking costs nothing.
+		low, high := float64(budget), 0.0
+		for used, tries := tokencount.EstimateText(c.Text), 0; calls == 0 && tries < 6 && used < budget*99/100; tries++ {
+			ask := low * float64(budget) / float64(max(used, 1))
+			if high > 0 {
+				ask = (low + high) / 2
+			}
+			more, _, err := compacted(ctx, s, messages, int(ask))
+			if err != nil {
 				break
 			}
-			asked *= 0.995 * float64(budget) / float64(used)
-			more, _, err := compacted(ctx, s, messages, int(asked))
-			if err != nil || tokencount.EstimateText(more.Text) > budget {
-				break
+			if n := tokencount.EstimateText(more.Text); n > budget {
+				high = ask
+			} else {
+				low = ask
+				if n > used {
+					c, used = more, n
+				}
 			}
-			c = more
 		}
 		return c, true
 	}}
 }
+
+// evalID is the id of every compaction here: ids are a part of the text, and a
+// measure gives the same each time.
+const evalID = "5357096ea0dd5c84"
 
 // compacted also returns how often a model was called.
 func compacted(ctx context.Context, s summarize.Summarizer, messages []*session.Message, budget int) (Context, int, error) {
@@ -58,7 +69,7 @@ func compacted(ctx context.Context, s summarize.Summarizer, messages []*session.
 		return Context{}, 0, err
 	}
 	ratio := float64(budget) / float64(max(ses.View().SurfaceTokens(), 1))
-	e, err := engine.New(s, &engine.Options{Policy: engine.Policy{TotalRatio: ratio}})
+	e, err := engine.New(s, &engine.Options{Policy: engine.Policy{TotalRatio: ratio}, NewID: func() string { return evalID }})
 	if err != nil {
 		return Context{}, 0, err
 	}
