@@ -63,11 +63,11 @@ type offer struct {
 // packFacts returns the chosen quotes, one line for each message in order, with
 // the seq that they stand in. What the texts of shown show is not quoted again,
 // the literals of named are at least mentioned.
-func packFacts(facts []Fact, shown, named []string, budget int, count func(string) int) []string {
+func packFacts(facts []Fact, asked session.Seq, shown, named []string, budget int, count func(string) int) []string {
 	if budget <= 8 || len(facts) == 0 {
 		return nil
 	}
-	p := newPacker(facts, shown, named, count)
+	p := newPacker(facts, asked, shown, named, count)
 	left, guessed := budget, 0
 	for i := range facts {
 		p.push(i, left)
@@ -95,7 +95,7 @@ func packFacts(facts []Fact, shown, named []string, budget int, count func(strin
 	return p.render()
 }
 
-func newPacker(facts []Fact, shown, named []string, count func(string) int) *packer {
+func newPacker(facts []Fact, asked session.Seq, shown, named []string, count func(string) int) *packer {
 	p := &packer{facts: facts, count: count, lines: make([]quotable, len(facts))}
 	number := make(map[string]int32, 2*len(facts))
 	newest := newestKey(facts)
@@ -103,7 +103,11 @@ func newPacker(facts []Fact, shown, named []string, count func(string) int) *pac
 		for _, k := range f.Keys {
 			if _, ok := number[k.Text]; !ok {
 				number[k.Text] = int32(len(p.value))
-				p.value = append(p.value, odds(k.useful(newest)))
+				z := k.useful(newest)
+				if asked != session.NoSeq && k.Last >= asked {
+					z += usefulAsked
+				}
+				p.value = append(p.value, odds(z))
 			}
 		}
 	}

@@ -264,7 +264,7 @@ func (l *layout) clipQuote(q Quote, budget int) string {
 	keep := make([]bool, len(lines))
 	left := budget - l.count(userLines(q.Seq, "")) - 4
 	take := func(i int) {
-		if t := strings.TrimSpace(lines[i]); keep[i] || t == "" || t == "…" {
+		if keep[i] || !hasLetters(lines[i]) {
 			return
 		}
 		if cost := l.count("> "+lines[i]) + 2; cost <= left {
@@ -470,7 +470,7 @@ func (l *layout) files(budget int, reads bool) []string {
 // facts quotes what the tail and the other parts do not quote.
 func (l *layout) facts(quoted, named string) []string {
 	budget := l.left - l.count(titleFacts) - 1
-	lines := packFacts(l.ledger.Facts, []string{l.tail, quoted}, []string{l.said, named}, budget, l.count)
+	lines := packFacts(l.ledger.Facts, l.ledger.asked(), []string{l.tail, quoted}, []string{l.said, named}, budget, l.count)
 	if len(lines) == 0 {
 		return nil
 	}

@@ -164,6 +164,9 @@ func (s *story) write(req *Request, turns int) string {
 	}
 }
 
+// clipLeast is how much of a sentence must be left, in bytes: less says nothing.
+const clipLeast = 40
+
 // clipWords returns the start of a line that has at most n tokens, cut between
 // words where there are some.
 func clipWords(s string, n int, count func(string) int) string {
@@ -183,7 +186,7 @@ func clipWords(s string, n int, count func(string) int) string {
 	if i := strings.LastIndexByte(cut, ' '); i > len(cut)*2/3 {
 		cut = cut[:i]
 	}
-	if len(cut) < 12 {
+	if len(cut) < clipLeast {
 		return ""
 	}
 	return strings.TrimSpace(cut) + " …"

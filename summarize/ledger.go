@@ -156,6 +156,15 @@ func (l *Ledger) Empty() bool {
 		len(l.Files) == 0 && len(l.Failures) == 0 && len(l.Facts) == 0
 }
 
+// asked returns where the user's last words stand when nothing came after them,
+// else NoSeq.
+func (l *Ledger) asked() session.Seq {
+	if !l.pending() {
+		return session.NoSeq
+	}
+	return l.User[len(l.User)-1].Seq
+}
+
 // pending reports whether nothing came after the user's last words, as far as
 // there are facts of it.
 func (l *Ledger) pending() bool {

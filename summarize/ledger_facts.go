@@ -70,6 +70,10 @@ func usefulness(n, calls, occ int, by uint8, age int, lit string) float64 {
 	return z + 0.01*math.Min(float64(len(lit)), 60)
 }
 
+// usefulAsked is what it adds that a literal stands in what the user asked last
+// and the agent has not begun with.
+const usefulAsked = 1.5
+
 func odds(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
 // snippet is a candidate for a fact: a line, or the part of it that matters.
@@ -216,6 +220,15 @@ func collectFacts(items []Item, base, limit int, carry []string) []Fact {
 			eachLine(text, func(line string) { r.line(line, int32(i+1), by) })
 		})
 	}
+	asked := int32(0) // what the user says at the end
+	for i := len(items); i > 0 && asked == 0; i-- {
+		if m := items[i-1].Message; !skipped(&items[i-1]) {
+			if m.Role != session.RoleUser || m.Source.Kind != session.SourceUser {
+				break
+			}
+			asked = int32(i)
+		}
+	}
 	// the most useful literals
 	type ranked struct {
 		lit string
@@ -227,6 +240,9 @@ func collectFacts(items []Item, base, limit int, carry []string) []Fact {
 		m.value = float32(usefulness(int(m.n), int(m.calls), int(m.occ), m.by, r.bytes/4-int(m.pos), lit))
 		if m.names == m.occ && m.calls < 3 {
 			m.value -= 3 // known from the tool's definition
+		}
+		if asked > 0 && m.item == asked {
+			m.value += usefulAsked
 		}
 		all = append(all, ranked{lit, m})
 	}
