@@ -64,10 +64,21 @@ func usefulness(n, calls, occ int, by uint8, age int, lit string) float64 {
 	}
 	if name {
 		z += 0.4
+		if numbered(lit) {
+			z -= 1
+		}
 	}
 	z -= 0.9 * float64(digits) / float64(len(lit))
 	z -= 0.25 * math.Log(1+float64(max(age, 0))/200)
 	return z + 0.01*math.Min(float64(len(lit)), 60)
+}
+
+// numbered reports whether a path ends in the number of a line beside a match, as
+// searches write it: nobody asks for that line.
+func numbered(lit string) bool {
+	lit = strings.TrimRight(lit, "/-") // what the line begins with
+	s := strings.TrimRight(lit, "0123456789")
+	return len(s) < len(lit) && strings.HasSuffix(s, "-") && strings.Contains(s, ".")
 }
 
 // usefulAsked is what it adds that a literal stands in what the user asked last
