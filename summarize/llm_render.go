@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agentcompact/agentcompact/internal/openaiconv"
 	"github.com/agentcompact/agentcompact/session"
@@ -19,29 +21,71 @@ const (
 	FenceClose = "</transcript>"
 )
 
-var fenceTag = regexp.MustCompile(`(?i)<([\s\x{200b}-\x{200f}\x{2060}\x{feff}]*/?[\s\x{200b}-\x{200f}\x{2060}\x{feff}]*transcript)`)
-
-// fenceSafe makes text harmless inside and beside the fence.
+// fenceSafe makes text harmless inside and beside the fence: no tag in it can be
+// taken for that of the fence, whatever letters it is written in.
 func fenceSafe(s string) string {
-	if s = Defuse(s); !mayHaveFenceTag(s) {
+	s = Defuse(s)
+	var b strings.Builder
+	last := 0
+	for i := 0; i < len(s); {
+		n := 1
+		open := s[i] == '<'
+		if s[i] >= utf8.RuneSelf {
+			var r rune
+			r, n = utf8.DecodeRuneInString(s[i:])
+			open = strings.ContainsRune(openers, r)
+		}
+		i += n
+		if open && isFenceName(s[i:]) && !strings.HasPrefix(s[i:], zwsp+zwsp) {
+			b.WriteString(s[last:i])
+			b.WriteString(zwsp + zwsp)
+			last = i
+		}
+	}
+	if last == 0 {
 		return s
 	}
-	return fenceTag.ReplaceAllString(s, "<"+zwsp+zwsp+"$1")
+	b.WriteString(s[last:])
+	return b.String()
 }
 
-// mayHaveFenceTag is false for texts that fenceTag does not match: most.
-func mayHaveFenceTag(s string) bool {
-	for {
-		i := strings.IndexByte(s, '<')
-		if i < 0 {
-			return false
-		}
-		s = s[i+1:]
-		rest := strings.TrimLeft(s, " \t\n\f\r/\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
-		if rest != "" && (rest[0] == 't' || rest[0] == 'T') {
-			return true
+// openers look like the bracket that opens a tag.
+var openers = func() string {
+	var runes []rune
+	for r, c := range lookalikes {
+		if c == '<' {
+			runes = append(runes, r)
 		}
 	}
+	slices.Sort(runes)
+	return string(runes)
+}()
+
+// isFenceName reports whether a careless reader takes what stands behind a bracket
+// for the name of the fence, opening or closing.
+func isFenceName(s string) bool {
+	name := FenceOpen[1 : len(FenceOpen)-1]
+	for _, r := range s {
+		c := byte(0)
+		if r < utf8.RuneSelf {
+			c = lowerByte(byte(r))
+		} else if c = plainRune(r); c == 0 {
+			if invisible(r) || unicode.Is(unicode.Mn, r) {
+				continue
+			}
+			return false
+		}
+		switch {
+		case len(name) == len(FenceOpen)-2 && (c == ' ' || c == '\t' || c == '\n' || c == '/'):
+		case c != name[0]:
+			return false
+		default:
+			if name = name[1:]; name == "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // recalled stands for text that was read back from behind a checkpoint.

@@ -229,6 +229,8 @@ func (r *Redactor) parts(parts []session.Part) ([]session.Part, int) {
 			if q.Arguments, n = r.Redact(q.Arguments); n > 0 {
 				q.Raw = nil
 			}
+			name, m := r.Redact(q.Name)
+			q.Name, n = name, n+m
 			p = q
 		case session.ToolResult:
 			q.Parts, n = r.parts(q.Parts)

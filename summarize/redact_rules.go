@@ -24,6 +24,7 @@ func base64c(c byte) bool {
 	return isAlnum(c) || c == '+' || c == '/' || c == '=' || c == '_' || c == '-'
 }
 func tokenc(c byte) bool { return base64c(c) || c == '.' || c == '~' }
+func upperc(c byte) bool { return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' }
 func hexc(c byte) bool   { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 
 // token is a secret that starts with its anchor and goes on for at least least
@@ -41,14 +42,35 @@ func token(name string, set charset, least int, anchors ...string) secretRule {
 	}}
 }
 
+// random wants the secrets of a rule to look drawn at random: names can begin with
+// its anchors, too.
+func random(r secretRule) secretRule {
+	find := r.find
+	r.find = func(s string, a, b int) (int, int, bool) {
+		v, e, ok := find(s, a, b)
+		return v, e, ok && mixed(s[b:e])
+	}
+	return r
+}
+
 // atStart reports whether a word can begin at s[a]: there is none that it would be
-// the middle of. The letters of an escape, such as \n or \u003e, are none.
+// the middle of. The letters of an escape, such as \n, \u003e or that of a color,
+// are none.
 func atStart(s string, a int) bool {
 	if a == 0 || !isAlnum(s[a-1]) && s[a-1] != '_' {
 		return true
 	}
 	if a >= 2 && s[a-2] == '\\' {
 		return strings.IndexByte("nrtbf", s[a-1]) >= 0
+	}
+	if c := s[a-1]; c == 'm' || c == 'K' { // a color of a terminal, perhaps without its escape
+		i := a - 1
+		for i > 0 && (s[i-1] >= '0' && s[i-1] <= '9' || s[i-1] == ';') {
+			i--
+		}
+		if i > 0 && s[i-1] == '[' {
+			return true
+		}
 	}
 	if a < 6 || s[a-6] != '\\' || s[a-5] != 'u' {
 		return false
@@ -59,23 +81,24 @@ func atStart(s string, a int) bool {
 
 var secretRules = []secretRule{
 	{name: "private-key", anchors: []string{"-----BEGIN"}, find: privateKey},
-	token("aws-key", isAlnum, 12, "AKIA", "ASIA", "AROA", "AIDA"),
+	token("aws-key", upperc, 12, "AKIA", "ASIA", "AROA", "AIDA"),
 	token("github-token", wordc, 20, "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-	token("gitlab-token", wordc, 16, "glpat-", "gldt-", "glrt-"),
-	token("api-key", wordc, 16, "sk-", "gsk_", "xai-", "pplx-", "fw_", "r8_", "AGE-SECRET-KEY-1"),
+	token("gitlab-token", wordc, 16, "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "gloas-", "glft-", "glsoat-", "glagent-", "GR1348941"),
+	random(token("api-key", wordc, 16, "sk-", "gsk_", "xai-", "pplx-", "AGE-SECRET-KEY-1")),
+	random(token("api-key", isAlnum, 20, "fw_", "r8_")),
 	token("stripe-key", wordc, 16, "sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
-	token("slack-token", wordc, 10, "xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
+	token("slack-token", wordc, 10, "xoxa-", "xoxb-", "xoxd-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
 	token("google-key", wordc, 30, "AIza"),
 	token("google-token", tokenc, 20, "ya29.", "GOCSPX-"),
 	token("npm-token", isAlnum, 30, "npm_"),
 	token("pypi-token", wordc, 30, "pypi-"),
 	token("sendgrid-key", tokenc, 40, "SG."),
-	token("huggingface-token", isAlnum, 24, "hf_"),
+	token("huggingface-token", isAlnum, 24, "hf_", "api_org_"),
 	token("digitalocean-token", hexc, 40, "dop_v1_", "doo_v1_", "dor_v1_"),
 	token("shopify-token", hexc, 28, "shpat_", "shpca_", "shppa_", "shpss_"),
 	token("vault-token", wordc, 20, "hvs.", "hvb."),
 	token("linear-key", isAlnum, 30, "lin_api_"),
-	token("notion-token", isAlnum, 30, "ntn_", "secret_"),
+	random(token("notion-token", isAlnum, 30, "ntn_", "secret_")),
 	token("grafana-token", wordc, 30, "glsa_", "glc_"),
 	token("newrelic-key", isAlnum, 20, "NRAK-"),
 	token("atlassian-token", base64c, 30, "ATATT3", "ATCTT3"),
@@ -83,17 +106,45 @@ var secretRules = []secretRule{
 	token("twilio-key", hexc, 32, "SK"),
 	token("mailgun-key", hexc, 30, "key-"),
 	token("docker-token", wordc, 20, "dckr_pat_"),
+	token("figma-token", wordc, 30, "figd_"),
+	token("netlify-token", wordc, 30, "nfp_"),
+	token("supabase-key", hexc, 30, "sbp_"),
+	token("sentry-token", base64c, 30, "sntrys_"),
+	token("rubygems-key", hexc, 40, "rubygems_"),
+	token("postman-key", wordc, 40, "PMAK-"),
+	token("heroku-key", wordc, 30, "HRKU-"),
+	token("langsmith-key", wordc, 30, "lsv2_pt_", "lsv2_sk_"),
+	token("tavily-key", wordc, 20, "tvly-"),
+	token("pulumi-token", hexc, 30, "pul-"),
+	token("doppler-token", isAlnum, 30, "dp.pt.", "dp.st."),
+	token("fly-token", base64c, 30, "fm1_", "fm2_"),
+	token("terraform-token", wordc, 50, "atlasv1."),
+	token("bitbucket-password", isAlnum, 24, "ATBB"),
 	token("planetscale-token", tokenc, 30, "pscale_tkn_", "pscale_pw_"),
 	{name: "telegram-token", anchors: []string{":AA"}, find: telegram},
 	{name: "jwt", anchors: []string{"eyJ"}, find: jwt},
-	{name: "webhook", anchors: []string{"hooks.slack.com/services/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"}, find: webhook},
-	{name: "url-password", anchors: []string{"://"}, find: urlPassword},
+	{name: "webhook", anchors: []string{"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/", "webhook.office.com/webhookb2/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"}, find: webhook},
+	{name: "url-password", anchors: []string{"://", `:\/\/`}, find: urlPassword},
+	{name: "aws-secret", anchors: []string{"AKIA", "ASIA"}, find: awsSecret},
+	{name: "aws-secret", anchors: []string{"secret access key"}, fold: true, find: awsSecret},
+	{name: "signature", anchors: []string{"?sig=", "&sig=", "x-amz-signature="}, fold: true, find: signature},
+	{name: "authorization", anchors: []string{"authorization"}, fold: true, find: authorization},
 	{name: "bearer", anchors: []string{"bearer ", "bearer%20"}, fold: true, find: bearer},
 	{name: "basic-auth", anchors: []string{"basic "}, fold: true, find: basicAuth},
-	{name: "password", anchors: []string{"password", "passwd", "passphrase", "pwd"}, fold: true, find: assigned(4, false)},
-	{name: "secret", anchors: []string{"secret", "credential", "accountkey", "accesskey", "access_key", "private_key", "signing_key", "encryption_key"}, fold: true, find: assigned(8, true)},
+	{name: "password", anchors: []string{"password", "passwd", "passphrase"}, fold: true, find: assigned(4, false)},
+	{name: "password", anchors: []string{"pwd"}, fold: true, find: notPath(assigned(4, false))},
+	{name: "password", anchors: []string{"_PASS", "db_pass", "smtp_pass"}, find: wholeName(assigned(4, false))},
+	{name: "password", anchors: []string{"passwort", "mot de passe", "contraseña", "senha", "пароль", "密码", "密碼", "パスワード", "비밀번호"}, fold: true, find: assigned(5, true)},
+	{name: "password", anchors: []string{"--password ", "--passwd ", "--passphrase ", "--pass "}, find: flagValue(5)},
+	{name: "token", anchors: []string{"--token ", "--auth-token ", "--access-token ", "--api-key ", "--apikey ", "--secret "}, find: flagValue(8)},
+	{name: "basic-auth", anchors: []string{"_auth", `"auth"`}, find: encodedLogin},
+	{name: "token", anchors: []string{"_PAT"}, find: wholeName(assigned(30, true))},
+	{name: "password", anchors: []string{" -u ", "--user "}, find: curlUser},
+	{name: "password", anchors: []string{" -p "}, find: loginPassword},
+	{name: "password", anchors: []string{"machine "}, find: netrc},
+	{name: "secret", anchors: []string{"secret", "credential", "accountkey", "accesskey", "access_key", "private_key", "privatekey", "signing_key", "encryption_key"}, fold: true, find: assigned(8, true)},
 	{name: "token", anchors: []string{"token"}, fold: true, find: assigned(12, true)},
-	{name: "api-key", anchors: []string{"api_key", "apikey", "api-key", "auth_key", "authkey"}, fold: true, find: assigned(8, true)},
+	{name: "api-key", anchors: []string{"api_key", "apikey", "api-key", "auth_key", "authkey", "auth-key", "app_key"}, fold: true, find: assigned(8, true)},
 }
 
 // anchorTable finds anchors by their first two bytes.
@@ -154,7 +205,7 @@ func findSecrets(s string) []secretAt {
 			continue
 		}
 		for _, a := range t.lists[b] {
-			if len(s)-i < len(a.text) {
+			if n := len(a.text); len(s)-i < n || n > 2 && lowerByte(s[i+2]) != lowerByte(a.text[2]) {
 				continue
 			}
 			if at := s[i : i+len(a.text)]; at != a.text && (!a.rule.fold || !strings.EqualFold(at, a.text)) {
@@ -169,7 +220,7 @@ func findSecrets(s string) []secretAt {
 }
 
 // privateKey is a block from BEGIN … PRIVATE KEY to its end, or as far as it
-// looks like one. Line ends may be escaped.
+// looks like one. Line ends may be escaped, and lines numbered.
 func privateKey(s string, a, b int) (int, int, bool) {
 	head := s[b:min(len(s), b+60)]
 	i := strings.Index(head, "PRIVATE KEY")
@@ -186,7 +237,7 @@ func privateKey(s string, a, b int) (int, int, bool) {
 		return a, e, true
 	}
 	e := b + i + len("PRIVATE KEY")
-	for e < len(s) && (base64c(s[e]) || s[e] == '\n' || s[e] == '\r' || s[e] == '\\' || s[e] == ' ' || s[e] == ':' || s[e] == ',') {
+	for e < len(s) && (base64c(s[e]) || s[e] == '\n' || s[e] == '\r' || s[e] == '\\' || s[e] == ' ' || s[e] == '\t' || s[e] == '|' || s[e] == ':' || s[e] == ',' || strings.IndexByte("→", s[e]) >= 0) {
 		e++
 	}
 	return a, e, true
@@ -235,9 +286,15 @@ func webhook(s string, _, b int) (int, int, bool) {
 func urlPassword(s string, _, b int) (int, int, bool) {
 	colon := -1
 	for i := b; i < len(s) && i-b < 512; i++ {
+		if i == b && s[i] == '[' { // an address, or a placeholder
+			if n := strings.IndexByte(s[i:min(len(s), i+64)], ']'); n > 0 {
+				i += n
+				continue
+			}
+		}
 		switch c := s[i]; {
 		case c == '@':
-			if colon < 0 || i == colon+1 || stand(s[colon+1:i]) {
+			if colon < 0 || i == colon+1 || stand(s[colon+1:i]) || strings.HasPrefix(s[i:], "@sha256:") {
 				return 0, 0, false
 			}
 			return colon + 1, i, true
@@ -274,15 +331,29 @@ func assigned(least int, random bool) func(s string, a, b int) (int, int, bool) 
 		for i < len(s) && i-b < 40 && wordc(s[i]) {
 			i++ // the rest of the name
 		}
+		if describes(s[b:i]) {
+			return 0, 0, false
+		}
+		if v, e, ok := element(s, a, i); ok {
+			return v, e, e-v >= least && mixed(s[v:e]) && !stand(s[v:e])
+		}
 		i = skipQuote(s, i)
 		sep := i
 		for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
 			i++
 		}
-		if i >= len(s) || s[i] != '=' && s[i] != ':' {
+		switch {
+		case i >= len(s):
+			return 0, 0, false
+		case s[i] == '=', s[i] == ':', s[i] == ',' && strings.Contains(s[max(0, a-24):a], "define("):
+			i++
+		case strings.HasPrefix(s[i:], "："):
+			i += len("：")
+		case !random && strings.HasPrefix(s[i:], "is ") && sep > b-1 && s[sep] == ' ':
+			return told(s, i+len("is "))
+		default:
 			return 0, 0, false
 		}
-		i++
 		for i < len(s) && (s[i] == '=' || s[i] == '>') {
 			i++
 		}
@@ -298,6 +369,11 @@ func assigned(least int, random bool) func(s string, a, b int) (int, int, bool) 
 		e := v
 		for e < len(s) && !endsValue(s[e], quote) {
 			e++
+		}
+		if inUserinfo(s, a) {
+			if n := strings.IndexByte(s[v:e], '@'); n >= 0 {
+				e = v + n
+			}
 		}
 		val := s[v:e]
 		if len(val) < least || len(val) > 512 || stand(val) {
