@@ -51,6 +51,8 @@ var rowsRefused = []*row{
 	{name: "other.reply-groq", stage: stageLookalike, text: `maximum value for max_(?:completion_)?tokens is less than the context_?window`,
 		kind: KindReply, who: "groq", source: "Groq API, max_tokens over the model's maximum",
 		note: "names the window, but asks for a smaller max_tokens"},
+	{name: "other.reply-of-model", stage: stageLookalike, text: `\bmaximum output (?:length |tokens? )?(?:for|of) (?:this|the) model\b`, not: `\b(?:prompt|input)\b`,
+		kind: KindReply, who: "cohere", source: "https://docs.cohere.com/v1/reference/errors"},
 	{name: "other.reply-parameter", stage: stageLookalike,
 		text: `\b(?:parameter|param|field|value of|value for|invalid(?: value for)?) (?:parameter )?max_?(?:completion_?|output_?|new_?)?tokens?\b|range of max_?(?:output_?)?tokens`,
 		not:  `context|tokens in (?:the )?(?:prompt|messages|input)|prompt tokens|input tokens|prompt contains`,

@@ -28,6 +28,7 @@ var examples = map[string]example{
 	"other.reply":               {"max_tokens is too large: 32000", "input length and max_tokens exceed context limit"},
 	"other.reply-bedrock":       {"#/maxTokens: 8192 is not less or equal to 8191", "#/messages: 8192 is not less or equal to 100"},
 	"other.reply-groq":          {"the maximum value for max_tokens is less than the context_window", "the prompt is less than the context_window"},
+	"other.reply-of-model":      {"max tokens must be at most 4096, the maximum output for this model", "the maximum prompt plus maximum output for this model"},
 	"other.reply-parameter":     {"Range of max_tokens should be [1, 8192]", "Range of input length should be [1, 8192]"},
 	"other.reply-unfinished":    {"Could not finish the message because max_tokens or", "could not finish the message because of the context"},
 	"other.string":              {"string too long. Expected a string with maximum length 64", "prompt too long"},
@@ -81,6 +82,8 @@ var examples = map[string]example{
 	"rest.server":               {"Overloaded", "loaded"},
 	"rest.invalid":              {"invalid_request_error", "valid_request"},
 
+	"num.output-generation":   {"Requested generation length 4096 is not possible", "the generation length"},
+	"num.total-sequence":      {"requires a sequence length of 18096", "a sequence length of 18096"},
 	"num.over":                {"exceeded by 812 tokens", "exceeded by 812 bytes"},
 	"num.output-window-input": {"(5000 > 8192 - 4000)", "5000 > 8192"},
 	"num.window-minus-prompt": {"max_seq_len (2048) - splited_prompt_len (2053)", "max_seq_len (2048)"},
