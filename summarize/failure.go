@@ -54,7 +54,8 @@ type Failure struct {
 	Detail string
 	// RetryAfter is how long the provider asked to wait; zero when it did not.
 	RetryAfter time.Duration
-	// Limit and Actual are the numbers that an overflow named; zero when none.
+	// Limit and Actual are the numbers that an overflow named, or the most tokens
+	// that a summary may have and what it had; zero when none.
 	Limit, Actual int
 	// Calls are the model requests that were made, this one included.
 	Calls []Call

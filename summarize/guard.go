@@ -105,7 +105,8 @@ func Guard(text string, req *Request, opts *GuardOptions) (string, Verdict, erro
 		most = req.MaxTokens
 	}
 	if most > 0 && v.Tokens > most {
-		return fail(Inflated, "%d tokens, at most %d", v.Tokens, most)
+		v.Class = Inflated
+		return "", v, &Failure{Class: v.Class, Detail: fmt.Sprintf("%d tokens, at most %d", v.Tokens, most), Limit: most, Actual: v.Tokens}
 	}
 	if v.Span > 0 && float64(v.Tokens) > float64(v.Span)*(1-o.MinGain) {
 		return fail(Inflated, "%d tokens in place of %d", v.Tokens, v.Span)

@@ -245,14 +245,23 @@ func (a *attempt) message(text string) session.Message {
 	}
 }
 
-// worthwhile says when a checkpoint of that size must not be committed.
-func (a *attempt) worthwhile(tokens int) error {
+// saves says when a checkpoint of that size is too little gain.
+func (a *attempt) saves(tokens int) error {
 	p := a.e.opts.policy(a.agent.Route())
 	if most := int((1 - p.MinGain) * float64(a.span.tokens)); tokens > most || tokens >= a.span.tokens {
 		return fail(compact.NotSmaller, "the checkpoint has %d tokens, what it replaces has %d, and at most %d would be worth it", tokens, a.span.tokens, min(most, a.span.tokens-1))
 	}
+	return nil
+}
+
+// worthwhile says when a checkpoint of that size must not be committed.
+func (a *attempt) worthwhile(tokens int) error {
+	if err := a.saves(tokens); err != nil {
+		return err
+	}
+	p := a.e.opts.policy(a.agent.Route())
 	if p.MaxSummaryTokens > 0 && tokens > p.MaxSummaryTokens {
-		return fail(compact.NotSmaller, "the checkpoint has %d tokens, at most %d are allowed", tokens, p.MaxSummaryTokens)
+		return fail(compact.SummaryFailed, "the checkpoint has %d tokens, at most %d are allowed", tokens, p.MaxSummaryTokens)
 	}
 	if after := total(a.view) - a.span.tokens + tokens; a.limit > 0 && after >= a.limit {
 		return fail(compact.NoProgress, "%d tokens would remain, which is not below the threshold of %d", after, a.limit)
@@ -361,7 +370,12 @@ func (a *attempt) summaryError(ctx context.Context, err error) error {
 		case summarize.Invented:
 			code = compact.Unfaithful
 		case summarize.Inflated:
-			code = compact.NotSmaller
+			// One that saves enough and is only above what the host allows is no
+			// usable one.
+			most := a.e.opts.policy(a.agent.Route()).MaxSummaryTokens
+			if most == 0 || f.Actual <= most || a.saves(f.Actual) != nil {
+				code = compact.NotSmaller
+			}
 		case summarize.Budget:
 			code = compact.OverBudget
 		}
