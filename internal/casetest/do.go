@@ -1,6 +1,7 @@
 package casetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,10 +119,7 @@ func (w *world) doCompaction(o op) error {
 		return w.measure(o, func() (string, string, error) {
 			before := len(w.attempts())
 			out, err := w.eng.Consider(w.real, w.agent(), compact.Pressure)
-			if w.seen.trigger == nil {
-				fired := len(w.attempts()) > before || out != nil && len(out.Pruned) > 0
-				w.seen.trigger = &fired
-			}
+			w.decided(before, out)
 			return w.judge(before, out, err)
 		})
 	case "manual", "full_replace":
@@ -164,7 +162,10 @@ func (w *world) doCompaction(o op) error {
 	case "apply":
 		return w.measure(o, func() (string, string, error) {
 			before := len(w.attempts())
-			_, err := w.eng.ApplyBackground(w.real, w.agent())
+			res, err := w.eng.ApplyBackground(w.real, w.agent())
+			if res == nil && err == nil {
+				return w.behind()
+			}
 			return w.judge(before, nil, err)
 		})
 	}
@@ -239,6 +240,33 @@ func (w *world) open0() []string {
 	return out
 }
 
+// decided notes whether the first check decided to compact. before is how many
+// attempts the log had.
+func (w *world) decided(before int, out *compact.Outcome) {
+	if w.seen.trigger == nil {
+		fired := len(w.attempts()) > before || out != nil && len(out.Pruned) > 0
+		w.seen.trigger = &fired
+	}
+}
+
+// behind returns the class of a run in the background of which nothing was
+// committed.
+func (w *world) behind() (class, detail string, fatal error) {
+	list := w.attempts()
+	if len(list) <= w.background || list[w.background].End == nil {
+		return none, "", nil
+	}
+	end := list[w.background].End
+	if end.Code == compact.Cancelled {
+		return none, "", nil // it gave way to a run by hand
+	}
+	class, ok := classOf[end.Code]
+	if !ok {
+		return "", "", fmt.Errorf("code %q has no class: %s", end.Code, end.Error)
+	}
+	return class, end.Error, nil
+}
+
 // judge returns the class of what the service answered. before is how many
 // attempts the log had: a check that starts no run because of an earlier
 // outcome has the class of that outcome.
@@ -284,6 +312,7 @@ func (w *world) parallel(n int) (string, string, error) {
 		}()
 	}
 	class, detail := none, ""
+	var out *compact.Outcome
 	var fatal error
 	for range n {
 		a := <-answers
@@ -292,7 +321,9 @@ func (w *world) parallel(n int) (string, string, error) {
 		if c != none {
 			class, detail = c, d
 		}
+		out = cmp.Or(out, a.out)
 	}
+	w.decided(before, out)
 	return class, detail, fatal
 }
 
@@ -330,6 +361,7 @@ func (w *world) finish(o op) error {
 	<-r.done
 	r.cancel()
 	w.run = nil
+	w.decided(r.before, r.out)
 	class, detail, err := w.judge(r.before, r.out, r.err)
 	if err != nil {
 		return err
@@ -347,6 +379,7 @@ func (w *world) finish(o op) error {
 func (w *world) startBackground() error {
 	w.srv.hold()
 	asked := len(w.srv.Requests())
+	w.background = len(w.attempts())
 	began, err := w.eng.StartBackground(w.process, w.agent())
 	if err != nil || !began {
 		w.srv.release()

@@ -200,6 +200,9 @@ func (b *batch) usage(i int, seq session.Seq) {
 			Node: seq, Prompt: u.Prompt + u.Input + u.CacheRead + u.CacheCreate, Completion: u.Completion + u.Output,
 			CacheRead: u.PromptDetails.Cached + u.CacheRead, CacheWrite: u.CacheCreate, Aggregate: u.TurnTotal,
 		}
+		if out.Prompt == 0 && u.Total > out.Completion {
+			out.Prompt = u.Total - out.Completion // a report of the total only
+		}
 		if u.Session != "" && u.Session != b.w.c.Given.Session {
 			out.Node = session.NoSeq // of another session
 		}

@@ -61,8 +61,10 @@ type world struct {
 	process context.Context
 	exit    context.CancelFunc
 
-	run  *inFlight
-	seen *seen
+	run *inFlight
+	// background is the place of the newest background run among the attempts.
+	background int
+	seen       *seen
 }
 
 // clock runs on without anybody waiting: a sleep moves it forward.
