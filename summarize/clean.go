@@ -10,7 +10,7 @@ import (
 const zwsp = "\u200b"
 
 // controlTag matches a tag that steers a summarizer.
-var controlTag = regexp.MustCompile(`(?i)<[ \t]*(/?)[ \t]*(summary|analysis|summary_request|thinking|think|reasoning|scratchpad)[ \t]*>`)
+var controlTag = regexp.MustCompile(`(?i)<[ \t]*(/?)[ \t]*(summary|analysis|summary_request|thinking|(?:seed:)?think|thought|reasoning|scratchpad)[ \t]*>`)
 
 type tagAt struct {
 	start, end int
@@ -23,7 +23,7 @@ func controlTags(s string) []tagAt {
 	for _, m := range controlTag.FindAllStringSubmatchIndex(s, -1) {
 		t := tagAt{start: m[0], end: m[1], close: m[3] > m[2], name: strings.ToLower(s[m[4]:m[5]])}
 		switch t.name {
-		case "thinking", "think", "reasoning", "scratchpad":
+		case "thinking", "think", "seed:think", "thought", "reasoning", "scratchpad":
 			t.name = "analysis"
 		}
 		out = append(out, t)

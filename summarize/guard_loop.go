@@ -27,13 +27,13 @@ const (
 
 // sameLines reports whether more than half of a text is lines that stand in it
 // twice before, wherever they stand: [looped] sees those that follow each other.
-// White space and case make no difference, and lines that a text of the
+// White space, case and the number before a line make no difference, and lines that a text of the
 // conversation repeats are quotations.
 func sameLines(text string, eachSource func(func(string))) bool {
 	seen := make(map[string]int)
 	lines := 0
 	for line := range strings.Lines(text) {
-		if line = folded(line); len(line) >= lineBytes {
+		if line = unnumbered(folded(line)); len(line) >= lineBytes {
 			seen[line]++
 			lines++
 		}
@@ -60,6 +60,15 @@ func sameLines(text string, eachSource func(func(string))) bool {
 		}
 	})
 	return over()
+}
+
+// unnumbered is a line without the number that a list gives it.
+func unnumbered(line string) string {
+	rest := strings.TrimLeft(line, "0123456789")
+	if rest == line || rest == "" || strings.IndexByte(".):", rest[0]) < 0 {
+		return line
+	}
+	return strings.TrimSpace(rest[1:])
 }
 
 // looped reports whether a third or more of a text is phrases that follow

@@ -159,3 +159,15 @@ func FuzzLooped(f *testing.F) {
 		}
 	})
 }
+
+// TestNumbersHideNoLoop: a loop that counts is one.
+func TestNumbersHideNoLoop(t *testing.T) {
+	for line, loop := range map[string]bool{"%d. I will now run the tests again.": true, "%d) run the tests of the pump": true, "%d. step %[1]d of the plan is done": false, "%d": false, "8.%d is supported": false} {
+		var b strings.Builder
+		for i := range 30 {
+			fmt.Fprintf(&b, line+"\n", i+1)
+		}
+		_, _, err := Guard("## Goal\nMake the parser accept trailing commas.\n"+b.String(), longSpan(session.UserText("go on")), loose)
+		require.Equal(t, loop, err != nil && strings.Contains(err.Error(), "repeats itself"), "%s: %v", line, err)
+	}
+}

@@ -123,6 +123,9 @@ func (x *extraction) message(it *Item) {
 					l.Seq = it.Seq
 					x.listed = l
 				}
+				textFiles(p.Text, func(path, did string) {
+					x.touched(&call{files: []File{{Seq: it.Seq, Path: path, Did: did, Times: 1, Carry: x.opts.CarryPaths}}})
+				})
 			}
 		case session.ToolCall:
 			x.call(it.Seq, p)

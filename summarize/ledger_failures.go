@@ -89,6 +89,9 @@ func failure(r session.ToolResult, command string) (string, bool) {
 	if !bad && (known || len(text) > part || !hard(start)) {
 		return "", false
 	}
+	if words := refusedWith(text); words != "" {
+		return head("the user said: "+squash(words), 300), true
+	}
 	if s := outputOf(text); s != "" { // a record of a run: its lines are inside
 		start, end = head(s, part), ""
 		if len(s) > part {
@@ -103,7 +106,8 @@ func failure(r session.ToolResult, command string) (string, bool) {
 	}
 	if line == "" {
 		for l := range strings.Lines(start) {
-			if l = strings.TrimSpace(l); l != "" && !exitStatus.MatchString(l) && !isTag(l) {
+			l = recordLine.ReplaceAllString(strings.TrimSpace(l), "")
+			if l != "" && !exitStatus.MatchString(l) && !isTag(l) {
 				line = l
 				break
 			}
@@ -120,6 +124,25 @@ func failure(r session.ToolResult, command string) (string, bool) {
 	}
 	line = strings.TrimSpace(closingTag.ReplaceAllString(line, ""))
 	return head(squash(line), 300), line != ""
+}
+
+// recordLine matches what a tool writes around the output of a command: lines about
+// the run, and the names before its streams.
+var recordLine = regexp.MustCompile(`^(?:(?:Command|Directory|Exit Code|Signal|Background PIDs|Process Group PGID|Chunk ID|Wall time|Original token count)\b:?\s.*|(?:Error|Stdout|Stderr|Output): \((?:none|empty)\)$|(?:Output|Stdout):\s*)`)
+
+// refusedWith returns what the user said when they refused a call; empty when a
+// result is no such thing.
+func refusedWith(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "The user doesn't want to ") && !strings.HasPrefix(text, "The user denied ") {
+		return ""
+	}
+	for _, mark := range []string{"the user said:", "provided the following feedback:"} {
+		if _, words, ok := strings.Cut(text, mark); ok {
+			return strings.TrimSpace(strings.NewReplacer("<feedback>", "", "</feedback>", "").Replace(words))
+		}
+	}
+	return ""
 }
 
 // closingTag is the end of the element that an output is wrapped in.
@@ -190,7 +213,7 @@ func worstLine(text string) string {
 			inTrace = true
 			continue
 		}
-		s := strings.TrimSpace(l)
+		s := recordLine.ReplaceAllString(strings.TrimSpace(l), "")
 		if s == "" || exitStatus.MatchString(s) && len(s) < 40 {
 			continue
 		}

@@ -1,6 +1,7 @@
 package summarize
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ func didOf(tool string) string {
 		return false
 	}
 	switch {
+	case has("notebook") && has("edit", "write", "insert"):
+		return "changed"
 	case has("todo", "plan", "memory", "note", "list_dir", "list_files", "search", "grep", "glob", "fetch", "http", "browser"):
 		return ""
 	case has("delete", "remove"):
@@ -66,7 +69,7 @@ func fileCalls(c session.ToolCall, carry bool, f func(path, did string)) {
 			if d != "" {
 				f(value, d)
 			}
-		case key == "command" || key == "cmd" || key == "script" || key == "input" || key == "patch":
+		case key == "command" || key == "cmd" || key == "script" || key == "input" || key == "patch" || key == "patchText":
 			switch value {
 			case "view", "create", "str_replace", "insert", "undo_edit":
 				sub = value
@@ -80,6 +83,22 @@ func fileCalls(c session.ToolCall, carry bool, f func(path, did string)) {
 		}
 		return true
 	})
+}
+
+// textCall matches a call that an agent without tools of its provider writes into
+// its text, with the file that it names: Cline's.
+var textCall = regexp.MustCompile(`<(write_to_file|replace_in_file|read_file|apply_diff|insert_content)>\s*<path>([^<>\n]+)</path>`)
+
+// textFiles calls f for every file that a call in a text names.
+func textFiles(text string, f func(path, did string)) {
+	if !strings.Contains(text, "<path>") {
+		return
+	}
+	for _, m := range textCall.FindAllStringSubmatch(text, -1) {
+		if path := strings.TrimSpace(m[2]); isPath(path) {
+			f(path, didOf(m[1]))
+		}
+	}
 }
 
 // isPatch reports whether a text is a patch, or a command that feeds one to a

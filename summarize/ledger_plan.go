@@ -8,7 +8,8 @@ import (
 // planKeys are the arguments under which agents keep a list of what to do.
 var planKeys = []string{"todos", "plan", "items", "tasks", "todo_list", "todoList", "steps", "task_progress", "checklist"}
 
-// planOf reads a todo list out of a call's arguments; nil when there is none.
+// planOf reads a todo list out of a call's arguments; nil when there is none, and
+// without items when it was emptied.
 func planOf(args string) *Plan {
 	may := false
 	for _, k := range planKeys {
@@ -28,6 +29,9 @@ func planOf(args string) *Plan {
 				return p
 			}
 		case []any:
+			if len(v) == 0 && k == "todos" {
+				return &Plan{} // the list was emptied
+			}
 			if p := planItems(v); p != nil {
 				return p
 			}

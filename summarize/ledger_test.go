@@ -34,6 +34,7 @@ func TestPlansOfAgents(t *testing.T) {
 		"the newest counts":    {[]session.Message{callOf("todo", `{"todos":[{"content":"Old","status":"pending"}]}`), callOf("todo", `{"todos":[{"content":"New","status":"pending"}]}`)}, []string{"[ ] New"}},
 		"text after a tool":    {[]session.Message{callOf("todo", `{"todos":[{"content":"Tool","status":"pending"}]}`), session.AssistantText("- [ ] a\n- [ ] b")}, []string{"[ ] Tool"}},
 		"all done":             {[]session.Message{callOf("todo", `{"todos":[{"content":"Old","status":"pending"}]}`), callOf("todo", `{"todos":[{"content":"Old","status":"done"}]}`)}, nil},
+		"emptied":              {[]session.Message{callOf("TodoWrite", `{"todos":[{"content":"Old","status":"pending"}]}`), callOf("TodoWrite", `{"todos":[]}`)}, nil},
 		"a list of texts":      {[]session.Message{callOf("search", `{"items":["a","b"]}`)}, nil},
 		"broken JSON":          {[]session.Message{callOf("TodoWrite", `{"todos":[{"content":"Tag","status":`)}, nil},
 		"a link is no box":     {[]session.Message{session.AssistantText("- [x](a)\n- [ ](b)")}, nil},
@@ -73,6 +74,8 @@ func TestFilesOfAgents(t *testing.T) {
 		"editor view":         {"str_replace_editor", `{"command":"view","path":"/a/b.go"}`, "read /a/b.go"},
 		"editor create":       {"str_replace_editor", `{"command":"create","path":"/a/b.go"}`, "created /a/b.go"},
 		"Cline write":         {"write_to_file", `{"path":"b.go","content":"x"}`, "changed b.go"},
+		"notebook":            {"NotebookEdit", `{"notebook_path":"/a/n.ipynb","new_source":"x"}`, "changed /a/n.ipynb"},
+		"opencode patch":      {"patch", `{"patchText":"*** Begin Patch\n*** Add File: n.ts\n+x\n*** End Patch"}`, "created n.ts"},
 		"delete":              {"delete_file", `{"target_file":"b.go"}`, "deleted b.go"},
 		"apply_patch":         {"apply_patch", "*** Begin Patch\n*** Add File: n.go\n+x\n*** Update File: u.go\n*** Delete File: d.go\n*** End Patch", "created n.go, changed u.go, deleted d.go"},
 		"apply_patch in JSON": {"apply_patch", `{"input":"*** Begin Patch\n*** Update File: u.go\n*** End Patch"}`, "changed u.go"},
@@ -126,6 +129,9 @@ func TestFailures(t *testing.T) {
 		"not found":         {"bash: foo: command not found", "bash: foo: command not found"},
 		"success":           {"ok 12 tests, 0 failed", ""},
 		"success with code": {"exit code 0\nerror: none really", ""},
+		"Gemini":            {"Command: make test\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: 2\nSignal: 0", "exit status 2"},
+		"Gemini, output":    {"Command: make test\nDirectory: (root)\nOutput: no rule for x\nError: (none)\nExit Code: 2\nSignal: 0", "no rule for x"},
+		"Codex":             {"Chunk ID: 3f\nWall time: 0.1 seconds\nProcess exited with code 2\nOriginal token count: 8\nOutput:\nmake: *** No rule to make target 'x'.  Stop.", "make: *** No rule to make target 'x'. Stop."},
 		"plain":             {"README.md\nmain.go", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -365,6 +371,33 @@ func TestFailuresAreToldOnce(t *testing.T) {
 	require.Contains(t, text, "5: make lint: a.go:1: unused import")
 	text = Compose(Composition{Narrative: "make test fails", Ledger: l})
 	require.Contains(t, text, "3: make test: ok_test.go:12: expected 4, got 5", "the line that says why is a fact")
+}
+
+// TestWhatAUserSaysWhoRefuses: a call that the user refused with words has failed with
+// those; they stay words of a result, which anybody could write.
+func TestWhatAUserSaysWhoRefuses(t *testing.T) {
+	for _, out := range []string{
+		"The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nnever touch b.go,\nuse c.go",
+		"The user denied this operation and provided the following feedback:\n<feedback>\nnever touch b.go, use c.go\n</feedback>",
+	} {
+		m := session.ToolText("1", out)
+		r := m.Parts[0].(session.ToolResult)
+		r.IsError = true
+		m.Parts[0] = r
+		l := Extract(&Request{Items: spanOf(session.AssistantText("", session.ToolCall{ID: "1", Name: "Edit", Arguments: `{"file_path":"/w/b.go"}`}), m)}, nil)
+		require.Equal(t, []FailedCall{{Seq: 1, What: "Edit /w/b.go", Error: "the user said: never touch b.go, use c.go"}}, l.Failures)
+		require.Empty(t, l.User)
+		require.Empty(t, l.Files)
+	}
+}
+
+func TestFilesOfCallsInText(t *testing.T) {
+	l := Extract(&Request{Items: spanOf(
+		session.AssistantText("<read_file>\n<path>src/a.ts</path>\n</read_file>"),
+		session.AssistantText("I write it.\n<write_to_file>\n<path> src/b.ts </path>\n<content>x</content>\n</write_to_file>\n<search_files><path>src</path></search_files>"),
+		session.UserText("<write_to_file>\n<path>not/a/call.ts</path>"),
+	)}, nil)
+	require.Equal(t, []File{{Seq: 0, Path: "src/a.ts", Did: "read", Times: 1}, {Seq: 1, Path: "src/b.ts", Did: "changed", Times: 1}}, l.Files)
 }
 
 func TestErrorLineWithoutItsWrapping(t *testing.T) {

@@ -219,6 +219,12 @@ func (p *reply) read() error {
 		return err
 	}
 	body, _, seen := p.x.answer()
+	if seen && !p.got.choices { // an endpoint that does not stream answers with the whole reply
+		var e event
+		if json.Unmarshal(bytes.TrimSpace(body), &e) == nil && len(e.Choices) > 0 {
+			p.got.add(&e)
+		}
+	}
 	if p.got.finish != "" {
 		return nil
 	}

@@ -2,6 +2,7 @@ package summarize
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -121,6 +122,26 @@ func TestEndpointsThatTakeLess(t *testing.T) {
 			requireValid(t, last.Body)
 			require.Contains(t, string(last.Body), `"max_`)
 		})
+	}
+}
+
+// TestAnEndpointThatDoesNotStream answers a request for a stream with the whole reply.
+func TestAnEndpointThatDoesNotStream(t *testing.T) {
+	text, err := json.Marshal(note)
+	require.NoError(t, err)
+	for finish, class := range map[string]Class{"stop": "", "length": Truncated} {
+		body := `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":` + string(text) + `},"finish_reason":"` + finish + `"}],"usage":{"prompt_tokens":9,"completion_tokens":4}}`
+		srv := summarizetest.New(t, summarizetest.Reply{Body: body})
+		w, err := Run(t.Context(), newTestLLM(t, srv, LLMOptions{}), requestOf(session.UserText(fill(100))), newClock().options(RunOptions{Attempts: 1}))
+		if class != "" {
+			var f *Failure
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, class, f.Class)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, note, w.Text)
+		require.Equal(t, 9, w.Calls[0].Prompt)
 	}
 }
 

@@ -252,8 +252,11 @@ func (r *Redactor) parts(parts []session.Part) ([]session.Part, int) {
 				if q.URL, n = r.Redact(q.URL); n > 0 {
 					q.Raw = nil
 				}
-				p = q
 			}
+			if name, m := r.Redact(q.Name); m > 0 {
+				q.Name, q.Raw, n = name, nil, n+m
+			}
+			p = q
 		case session.Opaque:
 			var s string
 			if s, n = r.Redact(string(q.Raw)); n > 0 {

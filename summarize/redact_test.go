@@ -263,3 +263,15 @@ func BenchmarkRedact(b *testing.B) {
 		r.Redact(text)
 	}
 }
+
+// TestNamesOfFilesAreRedacted: they are told where the content is not.
+func TestNamesOfFilesAreRedacted(t *testing.T) {
+	r, err := NewRedactor(`falcon-\d+`)
+	require.NoError(t, err)
+	m := session.Message{Role: session.RoleUser, Parts: []session.Part{session.File{Name: "falcon-77.txt", URL: "data:text/plain;base64,aGk=", Raw: json.RawMessage(`{"name":"falcon-77.txt"}`)}}}
+	got, n := r.Message(&m)
+	require.Equal(t, 1, n)
+	f := got.Parts[0].(session.File)
+	require.NotContains(t, f.Name+string(f.Raw), "falcon-77")
+	require.Equal(t, "data:text/plain;base64,aGk=", f.URL)
+}
