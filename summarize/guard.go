@@ -78,6 +78,9 @@ func Guard(text string, req *Request, opts *GuardOptions) (string, Verdict, erro
 	if what := callMarkup(clean); what != "" {
 		return fail(ToolCalled, "the text is a tool call (%s)", what)
 	}
+	if text := withoutTrailer(clean); text != clean {
+		clean, v.Cleaned = text, true
+	}
 	if !o.NoSections {
 		if missing := missingSections(clean); len(missing) > 0 {
 			return fail(Sections, "missing: %s", strings.Join(missing, ", "))

@@ -169,6 +169,28 @@ func callMarkup(s string) string {
 	return ""
 }
 
+// trailer matches the line with which a call or thoughts in markup begin; Clean has
+// broken the tags of thoughts.
+var trailer = regexp.MustCompile(`(?mi)^[ \t]*<\x{200b}?(tool_calls?|function_calls?|invoke|tool_use|thinking|think|thought)(?:[ \t][^<>\n]*)?>`)
+
+// withoutTrailer takes off what a model wrote behind a summary that is no text:
+// calls and thoughts in markup that end with it.
+func withoutTrailer(s string) string {
+	for {
+		cut := -1
+		for _, m := range trailer.FindAllStringSubmatchIndex(s, -1) {
+			end := "/" + strings.ToLower(s[m[2]:m[3]]) + ">"
+			if rest := strings.ToLower(s[m[1]:]); strings.HasSuffix(rest, "<"+end) || strings.HasSuffix(rest, "<"+zwsp+end) {
+				cut = m[0]
+			}
+		}
+		if cut <= 0 { // nothing, or all of the text: that is told apart later
+			return s
+		}
+		s = strings.TrimSpace(s[:cut])
+	}
+}
+
 // echoOf names what a text only repeats; empty when it says something of its
 // own.
 func echoOf(s string, req *Request) string {
