@@ -49,7 +49,7 @@ var rowsOverflow = []*row{
 	{name: "text.too-long-model", stage: stageText,
 		text:   `\b` + inWord + `\b[^.;]{0,60}\btoo (?:long|large|big|many tokens) for (?:the |this |that |requested |selected |[\w./:-]+ )?(?:requested |selected )?model\b`,
 		source: "https://github.com/aws-samples/assessment-generator/issues/2"},
-	{name: "text.body-tokens", stage: stageText, text: `\b(?:body|request)\b[^.;]{0,20} too large\b.{0,60}\btokens?\b`, who: "github-models",
+	{name: "text.body-tokens", stage: stageText, text: `\b(?:body|request)\b[^.;]{0,20} too (?:large|long)\b.{0,60}\btokens?\b`, who: "github-models",
 		source: "https://github.com/Aider-AI/aider/issues/2296", note: "says body and means tokens"},
 	{name: "text.tokens-exceed", stage: stageText,
 		text:   `(?:\b|_)(?:tokens?|token count|token length|(?:prompt|input|request|sequence)[ _](?:token )?length)\b[^;]{0,90}?\b(?:` + over + `|cannot exceed|can not exceed|may not exceed|(?:must|should|can|may)(?: only)? (?:be|have)[^.;]{0,12}(?:less|fewer|smaller|lower|no more|not more|at most|up to|under|below|within)|(?:must|should) be <)`,

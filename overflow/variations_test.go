@@ -48,6 +48,7 @@ func TestVariations(t *testing.T) {
 		{400, `{"error":{"message":"Tokens in prompt (9000) + max_tokens (1000) > context window (8192)"}}`, true, 8192, 9000, ""},
 		{400, `{"error":{"message":"prompt tokens (9000) plus max_tokens (1000) exceeds the context length 8192"}}`, true, 8192, 9000, ""},
 		{400, `{"error":{"message":"Requested generation length 4096 is not possible! The provided prompt is 14000 tokens long, so generating 4096 tokens requires a sequence length of 18096, but the maximum supported sequence length is just 16384!"}}`, true, 16384, 14000, ""},
+		{400, `{"error":{"message":"The request is too long: 210000 tokens. Maximum is 200000 tokens."}}`, true, 200000, 210000, ""},
 		// look-alikes
 		{400, `{"message":"too many tokens: max tokens must be less than or equal to 4096, the maximum output for this model - received 8000."}`, false, 0, 0, ClassInvalidRequest},
 		{400, `{"error":{"message":"thinking.budget_tokens must be less than max_tokens"}}`, false, 0, 0, ""},
