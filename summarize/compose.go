@@ -18,6 +18,9 @@ type Composition struct {
 	// budget that has no room for the framing and the pointer is exceeded by
 	// them alone.
 	Budget int
+	// Room is up to what a narrative without sections may widen Budget: it is the
+	// host's own text, and stays whole. 0 means not at all.
+	Room int
 	// Count prices a text; nil means a token for four bytes.
 	Count func(string) int
 	// Tail is text that stays visible beside the checkpoint: what it shows is
@@ -35,7 +38,7 @@ type Composition struct {
 const (
 	plainBudget = 2500
 	smallBudget = 500
-	briefBudget = 600
+	briefBudget = 1000
 	shareBrief  = 0.1
 )
 
@@ -45,18 +48,22 @@ const (
 const (
 	shareState = 0.50 // notes, plan and carried calls
 	shareUser  = 0.06
+	// shareAsked is what the user's words get while that is at most mostAsked
+	// tokens: a request of usual length stays whole.
+	shareAsked = 0.12
+	mostAsked  = 200
 	// sharePending is what the user's words get when nothing came after them: they
 	// are what is to be done.
 	sharePending  = 0.25
-	shareFailures = 0.04
-	shareFiles    = 0.04
+	shareFailures = 0.03
+	shareFiles    = 0.02
 	// leastUser is what the user's words get of a small budget, and wordsUser what
 	// they get before anything else is quoted: a short request stays whole.
-	leastUser = 60
+	leastUser = 30
 	wordsUser = 24
 	// shareClip is what of the user's share one text gets that does not fit whole:
 	// a pasted document must not crowd out what was said.
-	shareClip = 0.5
+	shareClip = 0.4
 )
 
 // Compose returns the whole text of a checkpoint: framing, narrative, ledger
@@ -68,11 +75,13 @@ func Compose(c Composition) string {
 	if c.Count == nil {
 		c.Count = func(s string) int { return (len(s) + 3) / 4 }
 	}
-	small, says := false, frameSays
+	whole := c.Count
+	c.Count = pieces(whole)
+	says := frameSays
 	switch {
 	case c.Budget <= 0:
 	case c.Budget < smallBudget:
-		small, says = true, frameShort
+		says = frameShort
 	case c.Budget < plainBudget:
 		says = framePlain
 	}
@@ -80,10 +89,12 @@ func Compose(c Composition) string {
 	if c.Ledger.Empty() {
 		c.Ledger = nil
 	}
-	if c.Budget > 0 && c.Budget < briefBudget && c.Ledger != nil {
+	if narrative != "" && !hasSections(narrative) && c.Budget > 0 {
+		c.Budget = max(c.Budget, min(c.Room, c.Count(frame(c.Pointer, frameSays))+seams+int(float64(c.Count(narrative))/shareOwn)))
+	} else if c.Budget > 0 && c.Budget < briefBudget && c.Ledger != nil {
 		narrative = brief(narrative, c.Tail, int(shareBrief*float64(c.Budget)), c.Count)
 	}
-	if small && c.Short != "" {
+	if says == frameShort && c.Short != "" {
 		c.Pointer = c.Short
 	}
 	bare := frame(c.Pointer, says)
@@ -93,14 +104,14 @@ func Compose(c Composition) string {
 	for range 6 {
 		left := 1 << 40
 		if c.Budget > 0 {
-			left = budget - c.Count(bare) - 1
+			left = budget - whole(bare) - 1
 		}
 		body = composeBody(c, texts, narrative, left)
 		text := frame(joinLines(body, c.Pointer), says)
 		if c.Budget <= 0 {
 			return text
 		}
-		over := c.Count(text) - c.Budget
+		over := whole(text) - c.Budget
 		if over <= 0 {
 			return text
 		}
@@ -109,11 +120,21 @@ func Compose(c Composition) string {
 	for body != "" { // a counter that does not add up: by trial
 		i := strings.LastIndexByte(body, '\n')
 		body = body[:max(i, 0)]
-		if text := frame(joinLines(body, c.Pointer), says); c.Count(text) <= c.Budget {
+		if text := frame(joinLines(body, c.Pointer), says); whole(text) <= c.Budget {
 			return text
 		}
 	}
 	return bare
+}
+
+// pieces returns what counts the parts of a text, going by a counter of whole
+// texts: what a text costs beside its words is not paid for each part.
+func pieces(count func(string) int) func(string) int {
+	base := count("")
+	if base == 0 {
+		return count
+	}
+	return func(s string) int { return max(count(s)-base, 0) }
 }
 
 func joinLines(parts ...string) string {
@@ -131,35 +152,56 @@ func composeBody(c Composition, texts *ledgerText, narrative string, left int) s
 	if left <= 0 {
 		return ""
 	}
-	if n := c.Count(narrative); n > left || c.Ledger != nil && n > left*3/5 {
+	share := 0.6
+	if !hasSections(narrative) {
+		share = shareOwn
+	}
+	if n := c.Count(narrative); n > left || c.Ledger != nil && n > int(share*float64(left)) {
 		most := left
-		if c.Ledger != nil {
+		if c.Ledger != nil { // what the user said must have room beside it
 			most = left * 2 / 5
 		}
 		if narrative = fitText(narrative, most, c.Count); onlyHeadings(narrative) {
 			narrative = ""
 		}
 	}
-	if narrative != "" {
-		left -= c.Count(narrative) + 1
-	}
 	if c.Ledger == nil {
 		return narrative
 	}
-	l := &layout{ledgerText: texts, count: c.Count, tail: c.Tail, said: narrative, left: left, all: left, shown: make(map[string]bool, len(c.Said))}
+	l := &layout{ledgerText: texts, count: c.Count, tail: c.Tail, shown: make(map[string]bool, len(c.Said))}
 	for _, s := range c.Said {
 		l.shown[strings.TrimSpace(s)] = true
+	}
+	room := func() {
+		l.said, l.left = narrative, left
+		if narrative != "" {
+			l.left -= c.Count(narrative) + 1
+		}
+		l.all = l.left
+	}
+	if room(); c.Budget > 0 && c.Budget < plainBudget && hasSections(narrative) {
+		narrative = unsaid(narrative, joinLines(l.asked()...))
+		room()
 	}
 	return joinLines(narrative, l.write())
 }
 
-// brief is what a narrative says of the present and of what is next, as far as
-// the tail does not show it, within n tokens. A narrative without sections is
-// cut at the end.
-func brief(narrative, tail string, n int, count func(string) int) string {
-	if !strings.Contains(narrative, "## ") {
-		return fitText(narrative, n, count)
+// unsaid is a narrative without the lines that another text says, too.
+func unsaid(narrative, text string) string {
+	var out []string
+	for line := range strings.Lines(narrative) {
+		line = strings.TrimRight(line, "\n")
+		bare := strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "- "), "…"))
+		if bare == "" || !strings.Contains(text, bare) {
+			out = append(out, line)
+		}
 	}
+	return dropEmpty(strings.Join(out, "\n"))
+}
+
+// brief is what a narrative says of the present and of what is next, as far as
+// the tail does not show it, within n tokens.
+func brief(narrative, tail string, n int, count func(string) int) string {
 	var out []string
 	section := ""
 	for line := range strings.Lines(narrative) {
@@ -180,7 +222,20 @@ func brief(narrative, tail string, n int, count func(string) int) string {
 	return strings.Join(out, "\n")
 }
 
-// fitText cuts a text at the end of a line so that it has at most n tokens.
+const (
+	// shareOwn is what a narrative without sections may have of the budget.
+	shareOwn = 0.8
+	// seams is what the parts of a text cost when they stand together.
+	seams = 16
+)
+
+// hasSections reports whether a narrative is a note of sections.
+func hasSections(narrative string) bool {
+	return strings.HasPrefix(narrative, "## ") || strings.Contains(narrative, "\n## ")
+}
+
+// fitText cuts a text at the end of a line so that it has at most n tokens, and
+// at the end of a word where its first line alone has more.
 func fitText(s string, n int, count func(string) int) string {
 	if n <= 0 {
 		return ""
@@ -188,7 +243,10 @@ func fitText(s string, n int, count func(string) int) string {
 	for s != "" && count(s) > n {
 		i := strings.LastIndexByte(strings.TrimRight(s, "\n"), '\n')
 		if i < 0 {
-			return ""
+			if strings.HasPrefix(s, "## ") {
+				return ""
+			}
+			return clipWords(s, n, count)
 		}
 		s = s[:i]
 	}

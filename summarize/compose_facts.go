@@ -21,6 +21,10 @@ const (
 	quoteSpan = 20
 )
 
+// quoteWord is what a word counts beside its tokens when quotes are compared: it
+// holds the long names, which say most, against short ones.
+const quoteWord = 2
+
 // factQuote is a part of a fact that goes into the checkpoint.
 type factQuote struct {
 	fact int
@@ -214,7 +218,7 @@ func (p *packer) best(i, left int) (offer, bool) {
 		if cost > left {
 			return
 		}
-		if r := p.gain(q.keys[q.first[a]:q.first[b]]) / float64(cost); r > best.ratio {
+		if r := p.gain(q.keys[q.first[a]:q.first[b]]) / float64(cost+quoteWord*(b-a)); r > best.ratio {
 			best = offer{factQuote{i, a, b}, r, cost}
 		}
 	}

@@ -18,8 +18,9 @@ type layout struct {
 	tail, said string
 	// shown are the user's messages that stay as they are.
 	shown map[string]bool
-	// left is what is left of all.
-	left, all int
+	// left is what is left of all, clip of how much the user's texts get a part
+	// that do not stay whole.
+	left, all, clip int
 }
 
 // ledgerText is what the texts of a ledger look like in a checkpoint, made when
@@ -27,11 +28,9 @@ type layout struct {
 type ledgerText struct {
 	ledger *Ledger
 	quotes []pricedText // of User
-	// order is that of userOrder; the last repeats of it are said again later.
-	order   []int
-	repeats int
-	paths   []pricedText // of Files
-	failed  []string     // of Failures; empty: not asked yet
+	userOrder
+	paths  []pricedText // of Files
+	failed []string     // of Failures; empty: not asked yet
 }
 
 // pricedText is a text as it is shown; cost is -1 until it is asked for.
@@ -44,7 +43,7 @@ func newLedgerText(l *Ledger) *ledgerText {
 	t := &ledgerText{ledger: l}
 	if l != nil {
 		t.quotes, t.paths, t.failed = unpriced(len(l.User)), unpriced(len(l.Files)), make([]string, len(l.Failures))
-		t.order, t.repeats = userOrder(l.User)
+		t.userOrder = orderUser(l.User)
 	}
 	return t
 }
@@ -90,19 +89,26 @@ const (
 	titleFacts    = "Quotes:"
 )
 
-func (l *layout) write() string {
-	share := func(part float64) int { return int(part * float64(l.all)) }
-	state := l.state(share(shareState))
-	l.spend(state...)
+func (l *layout) share(part float64) int { return int(part * float64(l.all)) }
+
+// asked is the user's words before it is known what else there is room for.
+func (l *layout) asked() []string {
 	part := shareUser
 	if l.ledger.pending() {
 		part = sharePending
 	}
-	user := l.user(max(share(part), min(l.left*3/5, leastUser), min(l.left, wordsUser)), false)
+	l.clip = max(l.share(part), min(l.left*3/5, leastUser), min(l.left, wordsUser))
+	return l.user(max(l.clip, min(l.share(shareAsked), mostAsked)), false)
+}
+
+func (l *layout) write() string {
+	state := l.state(l.share(shareState))
+	l.spend(state...)
+	user := l.asked()
 	l.spend(user...)
-	failures := l.failures(share(shareFailures))
+	failures := l.failures(l.share(shareFailures))
 	l.spend(failures...)
-	files := l.files(share(shareFiles), false)
+	files := l.files(l.share(shareFiles), false)
 	l.spend(files...)
 	quoted := joinLines(append(append(slices.Clone(user), failures...), state...)...)
 	facts := l.facts(quoted, joinLines(files...))
@@ -117,7 +123,7 @@ func (l *layout) write() string {
 			spare = l.left
 			return part
 		}
-		user = grow(user, func(n int) []string { return l.user(n, false) })
+		user = grow(user, func(n int) []string { l.clip = n; return l.user(n, false) })
 		failures = grow(failures, l.failures)
 		files = grow(files, func(n int) []string { return l.files(n, true) })
 		user = grow(user, func(n int) []string { return l.user(n, true) })
@@ -203,15 +209,15 @@ func (l *layout) user(budget int, repeated bool) []string {
 		return nil
 	}
 	budget = min(budget, l.left) - l.count(titleUser) - 1
-	whole, clip := budget, int(shareClip*float64(budget))
+	whole, clip := budget, int(shareClip*float64(min(budget, l.clip)))
 	chosen := make(map[int]string, len(quotes))
-	order, last := l.order, len(quotes)-1
+	order, first, last := l.order, l.first, l.last
 	pending := l.ledger.pending()
 	if pending { // it comes before everything else
 		order = append([]int{last}, slices.DeleteFunc(slices.Clone(order), func(i int) bool { return i == last })...)
 	}
 	for n, i := range order {
-		if n >= len(order)-l.repeats && !repeated {
+		if n >= len(order)-l.later && !repeated {
 			break
 		}
 		q := quotes[i]
@@ -223,10 +229,10 @@ func (l *layout) user(budget int, repeated bool) []string {
 		switch {
 		case len(quotes) == 1:
 			most = whole
-		case i == 0 || len(chosen) == 0:
+		case i == first || i == last || len(chosen) == 0:
 			most = whole * 4 / 5
 		}
-		if cost > min(budget, most) && (i == 0 || i == len(quotes)-1 || q.Rule || len(chosen) == 0) {
+		if cost > min(budget, most) && (i == first || i == last || q.Rule || len(chosen) == 0) {
 			if !pending || i != last {
 				most = min(most, clip)
 			}
@@ -260,7 +266,9 @@ func userLines(seq session.Seq, text string) string {
 // clipQuote quotes as much of a text as fits: its start, the lines that state
 // rules, and its end.
 func (l *layout) clipQuote(q Quote, budget int) string {
-	lines := strings.Split(strings.TrimSpace(q.Text), "\n")
+	said := strings.TrimSpace(q.Text)
+	asked := request(said)
+	lines := strings.Split(asked, "\n")
 	keep := make([]bool, len(lines))
 	left := budget - l.count(userLines(q.Seq, "")) - 4
 	take := func(i int) {
@@ -294,7 +302,7 @@ func (l *layout) clipQuote(q Quote, budget int) string {
 		return ""
 	}
 	var out []string
-	gap := false
+	gap := asked != said
 	for i, line := range lines {
 		if !keep[i] {
 			gap = gap || strings.TrimSpace(line) != ""
@@ -335,39 +343,55 @@ func (l *layout) prefix(line string, n int) string {
 	return cut + " …"
 }
 
-// userOrder returns the indexes of quotes in the order of their worth: the
-// first, the last, rules from new to old, then the others from new to old. Of
-// texts that differ in numbers only, the newest counts and the others come
-// last.
-func userOrder(quotes []Quote) (order []int, repeats int) {
+// userOrder is the order of the worth of quotes, by index: the first, the last,
+// rules from new to old, then the others from new to old. Of texts that differ
+// in numbers only, the newest counts: the others are among the last, which are
+// said when all else is, as is what tools put before the user's words.
+type userOrder struct {
+	order       []int
+	later       int // how many at the end of order
+	first, last int // what was asked first and last
+}
+
+func orderUser(quotes []Quote) userOrder {
 	newest := make(map[string]int, len(quotes))
 	kinds := make([]string, len(quotes))
+	context := make([]bool, len(quotes))
+	u := userOrder{order: make([]int, len(quotes)), first: -1}
 	for i := range quotes {
 		kinds[i] = template(quotes[i].Text)
 		newest[kinds[i]] = i
+		if context[i] = onlyContext(quotes[i].Text); !context[i] {
+			u.last = i
+			if u.first < 0 {
+				u.first = i
+			}
+		}
+	}
+	if u.first < 0 {
+		u.first, u.last = 0, len(quotes)-1
 	}
 	rank := make([]int, len(quotes))
-	order = make([]int, len(quotes))
 	for i, q := range quotes {
-		order[i] = i
+		u.order[i] = i
 		switch {
-		case i == 0:
+		case i == u.first:
 			rank[i] = 0
-		case i == len(quotes)-1:
+		case i == u.last:
 			rank[i] = 1
-		case newest[kinds[i]] != i:
+		case context[i] || newest[kinds[i]] != i:
 			rank[i] = 4
-			repeats++
+			u.later++
 		case q.Rule:
 			rank[i] = 2
 		default:
 			rank[i] = 3
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
+	slices.SortStableFunc(u.order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(b, a))
 	})
-	return order, repeats
+	return u
 }
 
 // template is a text without its numbers: texts of one template say the same

@@ -35,7 +35,7 @@ func (*extractive) Name() string { return "extractive" }
 
 // NarrativeShare implements [Sharing]: what this summarizer can tell in few
 // words it tells, and quotes say more than further sentences of it.
-func (*extractive) NarrativeShare() float64 { return 0.08 }
+func (*extractive) NarrativeShare() float64 { return 0.06 }
 
 // Open implements [Summarizer].
 func (e *extractive) Open(ctx context.Context, req *Request) (Pending, error) {
@@ -90,6 +90,7 @@ var sectionShares = []struct {
 
 // write tells the story within the budget of a request.
 func (s *story) write(req *Request, turns int) string {
+	count := pieces(req.Count)
 	empty := make(map[string][]string)
 	most := req.MaxTokens
 	if most <= 0 {
@@ -139,12 +140,12 @@ func (s *story) write(req *Request, turns int) string {
 				if said[key] && sec.name != "Next" {
 					continue
 				}
-				cost := req.Count(l.text) + 1
+				cost := count(l.text) + 1
 				if cost > share {
-					if l.text = clipWords(l.text, share-1, req.Count); l.text == "" || len(kept) > 0 {
+					if l.text = clipWords(l.text, share-1, count); l.text == "" || len(kept) > 0 {
 						continue
 					}
-					cost = req.Count(l.text) + 1
+					cost = count(l.text) + 1
 				}
 				said[key] = true
 				share -= cost

@@ -82,14 +82,9 @@ func withoutStress(line string) string {
 // before it: blocks of context, and sections that only list names.
 func request(text string) string {
 	text = strings.TrimSpace(text)
-	for range 8 {
-		name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<"), ">")
-		if !ok || !strings.HasPrefix(text, "<") || strings.ContainsAny(name, "\n/") || !surroundings.in(strings.ReplaceAll(name, "_", " ")) {
-			break
-		}
-		name, _, _ = strings.Cut(name, " ")
-		_, after, closed := strings.Cut(rest, "</"+name+">")
-		if after = strings.TrimSpace(after); !closed || after == "" {
+	for range mostBlocks {
+		after, ok := afterBlock(text)
+		if !ok || after == "" {
 			break
 		}
 		text = after
@@ -116,6 +111,36 @@ func request(text string) string {
 		at = len(text) - len(body) + end
 	}
 	return text
+}
+
+// mostBlocks is how many blocks of context are looked for at the start of a text.
+const mostBlocks = 8
+
+// afterBlock returns what follows the block of context that a text begins with.
+func afterBlock(text string) (after string, ok bool) {
+	name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<"), ">")
+	if !ok || !strings.HasPrefix(text, "<") || strings.ContainsAny(name, "\n/") || !surroundings.in(strings.ReplaceAll(name, "_", " ")) {
+		return "", false
+	}
+	name, _, _ = strings.Cut(name, " ")
+	_, after, ok = strings.Cut(rest, "</"+name+">")
+	return strings.TrimSpace(after), ok
+}
+
+// onlyContext reports whether a text is nothing but blocks of context.
+func onlyContext(text string) bool {
+	text = strings.TrimSpace(text)
+	for range mostBlocks {
+		after, ok := afterBlock(text)
+		if !ok {
+			return false
+		}
+		if after == "" {
+			return true
+		}
+		text = after
+	}
+	return false
 }
 
 // surroundings finds the names of blocks that are not from the user.

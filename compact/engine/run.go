@@ -156,6 +156,16 @@ type checkpoint struct {
 // budget is what the checkpoint may take.
 func (a *attempt) budget() int {
 	p := a.e.opts.policy(a.agent.Route())
+	return plan.Checkpoint(a.span.tokens, p.CheckpointRatio, p.MinCheckpointTokens, a.bounds(p)...)
+}
+
+// room is what it may take where the summary is a text of the host's own form.
+func (a *attempt) room() int {
+	return plan.Checkpoint(a.span.tokens, 1, 1, a.bounds(a.e.opts.policy(a.agent.Route()))...)
+}
+
+// bounds are what it may have at most, whatever its share.
+func (a *attempt) bounds(p Policy) []int {
 	bounds := make([]int, 0, 5)
 	bounds = append(bounds, p.CheckpointTokens, int((1-p.MinGain)*float64(a.span.tokens)))
 	if p.MaxSummaryTokens > 0 {
@@ -168,7 +178,7 @@ func (a *attempt) budget() int {
 	if a.limit > 0 {
 		bounds = append(bounds, a.limit-1-(total(a.view)-a.span.tokens))
 	}
-	return plan.Checkpoint(a.span.tokens, p.CheckpointRatio, p.MinCheckpointTokens, bounds...)
+	return bounds
 }
 
 // write makes the checkpoint; it writes nothing.
@@ -225,7 +235,7 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	tail, said := a.tailText(), a.said()
 	compose := func(narrative string, ledger *summarize.Ledger) string {
 		return summarize.Compose(summarize.Composition{
-			Narrative: narrative, Ledger: ledger, Pointer: pointer, Short: short, Budget: a.budget(), Count: req.Count, Tail: tail, Said: said,
+			Narrative: narrative, Ledger: ledger, Pointer: pointer, Short: short, Budget: a.budget(), Room: a.room(), Count: req.Count, Tail: tail, Said: said,
 		})
 	}
 	if err := a.beforeRelease(ctx, c, compose); err != nil {
