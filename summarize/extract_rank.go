@@ -53,9 +53,15 @@ func sentences(text string, n int) []string {
 		if len(line) > 4000 {
 			line = head(line, 4000)
 		}
-		it := uax.FromString(line)
-		for it.Next() {
-			if s := squash(it.Value()); hasLetters(s) {
+		paired := strings.Count(line, "`")%2 == 0
+		said := ""
+		for it := uax.FromString(line); it.Next(); {
+			said += it.Value()
+			if end := it.End(); end < len(line) && (paired && strings.Count(said, "`")%2 != 0 || midWord(line, end)) {
+				continue
+			}
+			s := squash(said)
+			if said = ""; hasLetters(s) {
 				if out = append(out, s); len(out) >= n {
 					return out
 				}
@@ -63,6 +69,12 @@ func sentences(text string, n int) []string {
 		}
 	}
 	return out
+}
+
+// midWord reports whether a line goes on at i without a space, in a name or in
+// code: sentences of scripts that write none end in marks of their own.
+func midWord(line string, i int) bool {
+	return line[i-1] < utf8.RuneSelf && line[i-1] != ' ' && line[i-1] != '\t' && line[i] < utf8.RuneSelf
 }
 
 // withoutStress takes the marks of bold text out of a line: a sentence may begin

@@ -434,7 +434,10 @@ func (s *story) done(most, bytes int) []chosenLine {
 		}
 		if len(t.says) > 0 {
 			if came := s.words.best(t.says[len(t.says)-1], 1); len(came) > 0 && i < len(s.turns)-1 {
-				text += " → " + clipSentence(came[0], 170)
+				if text != "-" {
+					text += " →"
+				}
+				text += " " + clipSentence(came[0], 170)
 			}
 		}
 		switch {

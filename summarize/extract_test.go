@@ -243,3 +243,17 @@ func TestStateSaysSomething(t *testing.T) {
 	require.NotContains(t, text, "×")
 	require.NotContains(t, section(text, "Decisions"), "Let me look")
 }
+
+func TestSentencesKeepNamesAndCode(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"Operators other than `==` and `!=` fail. We iterate with `utf8.RuneLen` here! See ../scripts/verify.ts and [`x.spec.ts`](../x.spec.ts). Done.",
+			[]string{"Operators other than `==` and `!=` fail.", "We iterate with `utf8.RuneLen` here!", "See ../scripts/verify.ts and [`x.spec.ts`](../x.spec.ts).", "Done."}},
+		{"它完成了。然后继续！好吗？是的", []string{"它完成了。", "然后继续！", "好吗？", "是的"}},
+		{"He said `open. Then closed. Fine.", []string{"He said `open.", "Then closed.", "Fine."}},
+	} {
+		require.Equal(t, c.want, sentences(c.text, 10))
+	}
+}

@@ -65,10 +65,12 @@ func parseRatios(s string) ([]float64, error) {
 	var out []float64
 	for part := range strings.SplitSeq(s, ",") {
 		r, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
-		if err != nil || r <= 0 || r >= 1 {
+		if err != nil || !(r > 0 && r < 1) { // NaN is none
 			return nil, usage("--ratios: %q is not a share above 0 and below 1", part)
 		}
-		out = append(out, r)
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
 	}
 	return out, nil
 }
