@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -262,4 +263,19 @@ func TestCancelledAfterTheSummary(t *testing.T) {
 		assert.Equal(t, compact.Cancelled, r.last().End.Code)
 		assert.Len(t, r.last().End.Calls, 1)
 	}
+}
+
+// TestRefusedKeyStaysOut: providers repeat the key that they refuse; neither the
+// log nor the logger gets it.
+func TestRefusedKeyStaysOut(t *testing.T) {
+	const key = "sk-proj-4f9A2kLm8Qz7Xw3Vb6Nn1Rt5Yc0Pd9Js2Hg4"
+	var told strings.Builder
+	r := newRig(t, 6, func(o *engine.Options) { o.Logger = slog.New(slog.NewTextHandler(&told, nil)) })
+	r.fails("401: Incorrect API key provided: " + key)
+	_, err := r.e.CompactRegion(t.Context(), r.agent, 0, 15)
+	require.Error(t, err)
+	require.Contains(t, r.last().End.Error, "Incorrect API key")
+	require.NotContains(t, r.last().End.Error, key)
+	require.Contains(t, told.String(), "Incorrect API key")
+	require.NotContains(t, told.String(), key)
 }

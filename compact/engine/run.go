@@ -349,19 +349,20 @@ func (a *attempt) end(ctx context.Context, err error) error {
 	}
 	own.Written = true
 	own.Calls = a.calls
+	text, _ := a.e.opts.Redactor.Redact(own.Error()) // providers repeat the key that they refuse
 	_, endErr := a.agent.Session.Update(context.WithoutCancel(ctx), func(v session.View) ([]session.Body, error) {
 		if a.holds() != nil {
 			return nil, nil // somebody else closed it
 		}
 		return []session.Body{compact.Event(compact.EndEvent{
-			ID: a.id, Code: own.Code, Error: own.Error(), Before: total(v) + a.pruned, After: total(v), Calls: a.calls,
+			ID: a.id, Code: own.Code, Error: text, Before: total(v) + a.pruned, After: total(v), Calls: a.calls,
 		})}, nil
 	})
 	if endErr != nil {
 		own.Err = errors.Join(own.Err, endErr)
 	}
 	a.closed(ctx, own.Code)
-	a.e.opts.Logger.Warn("compaction failed", "id", a.id, "trigger", a.trigger, "code", own.Code, "error", own)
+	a.e.opts.Logger.Warn("compaction failed", "id", a.id, "trigger", a.trigger, "code", own.Code, "error", text)
 	return own
 }
 
