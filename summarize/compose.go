@@ -49,9 +49,11 @@ const (
 	shareState = 0.50 // notes, plan and carried calls
 	shareUser  = 0.06
 	// shareAsked is what the user's words get while that is at most mostAsked
-	// tokens: a request of usual length stays whole.
+	// tokens, and leastAsked where a third of the budget has room for it: a request
+	// of usual length stays whole.
 	shareAsked = 0.12
 	mostAsked  = 200
+	leastAsked = 64
 	// sharePending is what the user's words get when nothing came after them: they
 	// are what is to be done.
 	sharePending  = 0.25

@@ -98,7 +98,7 @@ func (l *layout) asked() []string {
 		part = sharePending
 	}
 	l.clip = max(l.share(part), min(l.left*3/5, leastUser), min(l.left, wordsUser))
-	return l.user(max(l.clip, min(l.share(shareAsked), mostAsked)), false)
+	return l.user(max(l.clip, min(l.share(shareAsked), mostAsked), min(l.left/3, leastAsked)), false)
 }
 
 func (l *layout) write() string {

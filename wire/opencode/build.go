@@ -298,7 +298,8 @@ func (p *part) plain() session.Part {
 
 // tool decodes a call and its result.
 func (p *part) tool() (session.ToolCall, session.ToolResult, bool) {
-	call := session.ToolCall{ID: p.body.CallID, Name: p.body.Tool}
+	// A call whose input nobody noted has none: that is how it would be written.
+	call := session.ToolCall{ID: p.body.CallID, Name: p.body.Tool, Arguments: "{}"}
 	if call.ID == "" {
 		call.ID = fmt.Sprintf("%s:%s", p.body.Tool, p.body.ID)
 	}
@@ -307,7 +308,9 @@ func (p *part) tool() (session.ToolCall, session.ToolResult, bool) {
 	if s == nil {
 		return call, res, false
 	}
-	call.Arguments = string(s.Input)
+	if len(s.Input) > 0 {
+		call.Arguments = string(s.Input)
+	}
 	text := func(t *string) []session.Part {
 		if t == nil {
 			return nil
