@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -99,26 +100,22 @@ func TestOwnSessionWhileItGrows(t *testing.T) {
 		require.NoError(t, err)
 		cmd.Stderr = os.Stderr
 		require.NoError(t, cmd.Start())
-		first := make([]byte, 1)
-		_, err = pipe.Read(first) // it is appending now
-		require.NoError(t, err)
-		rest := make(chan string)
+		lines := bufio.NewScanner(pipe)
+		for range 50 { // enough for a compaction of their own
+			require.True(t, lines.Scan())
+			acked = append(acked, lines.Text())
+		}
+		rest := make(chan []string)
 		go func() {
-			var b strings.Builder
-			b.Write(first)
-			buf := make([]byte, 4096)
-			for {
-				n, err := pipe.Read(buf)
-				b.Write(buf[:n])
-				if err != nil {
-					rest <- b.String()
-					return
-				}
+			var list []string
+			for lines.Scan() {
+				list = append(list, lines.Text())
 			}
+			rest <- list
 		}()
 		r := run(t, "compact", "--json", path)
 		require.NoError(t, in.Close())
-		acked = append(acked, strings.Split(strings.TrimSpace(<-rest), "\n")...)
+		acked = append(acked, <-rest...)
 		require.NoError(t, cmd.Wait(), "the appender")
 		require.Equal(t, exitOK, r.code, r.stderr)
 		var out compacted

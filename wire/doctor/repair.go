@@ -309,37 +309,51 @@ func (r *repair) encoding() error {
 	})
 }
 
-// records takes records that were cut short out of a log.
+// records takes records that were cut short out of a log: those at its end, and
+// with DropBadLines everything else that is no record.
 func (r *repair) records() error {
 	t, err := newText(r.ctx, r.Text, r.codec.Name())
 	if err != nil || !t.logged {
 		return err
 	}
-	type cut struct{ from, to int64 }
-	var cuts []cut
+	type cut struct {
+		from, to int64
+		line     int
+	}
+	var cuts, short []cut // short: those that were cut short, no other value behind them
+	out := func(kind Kind, list ...cut) {
+		for _, c := range list {
+			r.Changes = append(r.Changes, Change{Kind: kind, Line: c.line, Detail: fmt.Sprintf("taken out: %d bytes that are no record", c.to-c.from)})
+			if end, ok := t.lineEnd(c.to); ok && t.beginsLine(c.from) { // the line goes as a whole
+				c.to = end
+				r.gone = append(r.gone, c.line)
+			}
+			cuts = append(cuts, c)
+		}
+	}
 	err = t.values(r.ctx, func(v jsonl.Value) error {
-		kind := Kind("")
-		switch {
-		case v.Torn():
-			kind = TornRecord
-		case v.Err != nil && r.opts.DropBadLines:
-			kind = BadLine
-		case v.Err == nil && !v.IsObject() && r.opts.DropBadLines:
-			kind = NotAnObject
-		default:
+		c := cut{int64(v.Offset), int64(v.Offset + len(v.Raw)), v.Line}
+		if errors.Is(v.Err, io.ErrUnexpectedEOF) {
+			short = append(short, c)
 			return nil
 		}
-		c := cut{int64(v.Offset), int64(v.Offset + len(v.Raw))}
-		if end, ok := t.lineEnd(c.to); ok && t.beginsLine(c.from) { // the line goes as a whole
-			c.to = end
-			r.gone = append(r.gone, v.Line)
+		if r.opts.DropBadLines {
+			out(BadLine, short...)
+			switch {
+			case v.Err != nil:
+				out(BadLine, c)
+			case !v.IsObject():
+				out(NotAnObject, c)
+			}
 		}
-		cuts = append(cuts, c)
-		r.Changes = append(r.Changes, Change{Kind: kind, Line: v.Line, Detail: fmt.Sprintf("taken out: %d bytes that are no record", len(v.Raw))})
+		short = short[:0]
 		return nil
 	})
-	if err != nil || cuts == nil {
+	if err != nil {
 		return err
+	}
+	if out(TornRecord, short...); cuts == nil {
+		return nil
 	}
 	return r.rewrite(func(w io.Writer) error {
 		at := int64(0)

@@ -168,6 +168,37 @@ func TestRepairOfAnyBytes(t *testing.T) {
 	})
 }
 
+// Records that were cut short one after the other are all at the end of the file.
+func TestRepairOfSeveralTornRecords(t *testing.T) {
+	const whole = "{\"role\":\"user\",\"content\":\"go\"}\n{\"role\":\"assistant\",\"content\":\"yes\"}\n"
+	for _, drop := range []bool{false, true} {
+		data := []byte(whole + "{\"role\":\"as\n\n{\"role\":\"user\",\"content\":\n{\"role\":\"us\n")
+		codec, _ := wire.Detect(data, true, formats.All()...)
+		r, err := Repair(context.Background(), codec, source(data), &Options{DropBadLines: drop})
+		require.NoError(t, err)
+		require.Equal(t, whole+"\n", string(content(t, r)))
+		require.Empty(t, r.Left)
+		var lines []int
+		for _, c := range r.Changes {
+			require.Equal(t, TornRecord, c.Kind)
+			lines = append(lines, c.Line)
+		}
+		require.Equal(t, []int{3, 5, 6}, lines)
+
+		// One that something stands behind is a decision.
+		const behind = "{\"role\":\"user\",\"content\":\"on\"}\n"
+		data = []byte(whole + "{\"role\":\"as\n" + behind)
+		r, err = Repair(context.Background(), codec, source(data), &Options{DropBadLines: drop})
+		require.NoError(t, err)
+		if !drop {
+			require.Equal(t, string(data), string(content(t, r)))
+			continue
+		}
+		require.Equal(t, whole+behind, string(content(t, r)))
+		require.Equal(t, BadLine, r.Changes[0].Kind)
+	}
+}
+
 // Many records that are not values of their own are found by reading, and not
 // for ever.
 func TestPlacesInRequests(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // Field is one member of an object.
@@ -43,39 +44,55 @@ func Parse(data []byte) (Object, error) {
 	return o, err
 }
 
-// Get returns the value of a member, nil when there is none.
+// Get returns the value of a member, nil when there is none. Of members of one
+// name, and of names that differ in letter case only, it is the last, which is
+// what [json.Unmarshal] takes.
 func (o Object) Get(name string) json.RawMessage {
-	for _, f := range o {
-		if f.Name == name {
-			return f.Value
+	for i := len(o) - 1; i >= 0; i-- {
+		if is(o[i].Name, name) {
+			return o[i].Value
 		}
 	}
 	return nil
 }
 
-// Set gives a member a value, in its place or at the end. A value is JSON
-// already when it is a [json.RawMessage].
+// Set gives a member a value, in place of what [Object.Get] returns or at the
+// end. Other members that go by the name are removed. A value is JSON already
+// when it is a [json.RawMessage].
 func (o *Object) Set(name string, value any) {
-	raw := Marshal(value)
-	for i := range *o {
-		if (*o)[i].Name == name {
-			(*o)[i].Value = raw
-			return
+	at := len(*o) - 1
+	for at >= 0 && !is((*o)[at].Name, name) {
+		at--
+	}
+	if at < 0 {
+		*o = append(*o, Field{name, Marshal(value)})
+		return
+	}
+	f := Field{name, Marshal(value)}
+	kept := (*o)[:0]
+	for i, g := range *o {
+		switch {
+		case i == at:
+			kept = append(kept, f)
+		case !is(g.Name, name):
+			kept = append(kept, g)
 		}
 	}
-	*o = append(*o, Field{name, raw})
+	*o = kept
 }
 
-// Delete removes a member.
+// Delete removes a member, and all that go by its name.
 func (o *Object) Delete(name string) {
 	kept := (*o)[:0]
 	for _, f := range *o {
-		if f.Name != name {
+		if !is(f.Name, name) {
 			kept = append(kept, f)
 		}
 	}
 	*o = kept
 }
+
+func is(key, name string) bool { return key == name || strings.EqualFold(key, name) }
 
 // Clone returns a copy whose members can be changed.
 func (o Object) Clone() Object { return append(Object(nil), o...) }

@@ -27,6 +27,28 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// Members of one name, in any letter case, are the one that encoding/json reads.
+func TestNamesTwice(t *testing.T) {
+	const in = `{"content":1,"x":0,"Content":2,"conten\u0074":3,"CONTENT":4,"y":0}`
+	o, err := Parse([]byte(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct{ Content json.RawMessage }
+	if err := json.Unmarshal([]byte(in), &s); err != nil || string(s.Content) != string(o.Get("content")) {
+		t.Errorf("%s, want %s", o.Get("content"), s.Content)
+	}
+	c := o.Clone()
+	c.Set("content", 5)
+	if got := string(c.Bytes()); got != `{"x":0,"content":5,"y":0}` {
+		t.Error(got)
+	}
+	o.Delete("content")
+	if got := string(o.Bytes()); got != `{"x":0,"y":0}` {
+		t.Error(got)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, in := range []string{"", "[]", "1", `{"a"}`, `{"a":1`, `{"a":}`, `{1:2}`} {
 		if _, err := Parse([]byte(in)); err == nil {
