@@ -129,9 +129,9 @@ func TestBreakerAcrossRestarts(t *testing.T) {
 		for range 26 {
 			talk(t, open(t, store), 1)
 		}
-		for range 100 {
+		for range 50 {
 			_, _ = step()
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 		}
 		assert.LessOrEqual(t, calls, 5)
 		for range 3 { // until the breaker is open for long
