@@ -101,7 +101,7 @@ func readStory(ctx context.Context, items []Item) (*story, error) {
 				}
 				t.closed, t.last = false, callTitle(p.Name, p.Arguments)
 				calls[p.ID] = p
-				if pl := planOf(p.Arguments); pl != nil {
+				if pl := planOf(p.Arguments); pl != nil && (len(pl.Items) > 0 || strings.Contains(p.Arguments, `"todos"`)) {
 					s.plan = pl
 				}
 				fileCalls(p, false, func(path, did string) {

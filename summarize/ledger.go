@@ -207,8 +207,7 @@ func merge(old, newer *Ledger, limit int) *Ledger {
 	}
 	l.Plan = openPlan(l.Plan)
 	l.Carried = slices.DeleteFunc(mergeBy(old.Carried, newer.Carried, func(c Carried) string { return c.Tool }, nil), func(c Carried) bool {
-		p := planOf(c.Arguments)
-		return p != nil && openPlan(p) == nil
+		return allDone(c.Arguments)
 	})
 	l.Files = mergeBy(old.Files, newer.Files, func(f File) string { return f.Path }, joinFiles)
 	l.Failures = mergeBy(old.Failures, newer.Failures, func(f FailedCall) string { return f.What + "\n" + f.Error }, nil)

@@ -26,6 +26,9 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 	}
 	x := extraction{opts: o, calls: map[string]*call{}, carried: map[string]Carried{}, files: map[string]int{}, failed: map[string][]int{},
 		well: map[string]bool{}, ledger: &Ledger{Notes: cleanNotes(o.LiveNotes)}}
+	if req.Prior != nil {
+		x.prior = req.Prior.Plan
+	}
 	// Plain lines, and what messages say of files and failures, are read beside the
 	// facts: none looks at what the others find.
 	var plain []Fact
@@ -96,6 +99,7 @@ type extraction struct {
 	files   map[string]int
 	failed  map[string][]int
 	listed  *Plan // the last checklist in the agent's text
+	prior   *Plan // that of earlier checkpoints
 }
 
 func cleanNotes(notes []string) []string {
@@ -171,7 +175,7 @@ func (x *extraction) call(seq session.Seq, c session.ToolCall) {
 	title := callTitle(c.Name, c.Arguments)
 	k := &call{title: title}
 	x.calls[c.ID] = k
-	if p := planOf(c.Arguments); p != nil {
+	if p := planOf(c.Arguments); p != nil && (len(p.Items) > 0 || x.planTool() == c.Name || x.planTool() == "" && strings.Contains(c.Arguments, `"todos"`)) {
 		p.Seq, p.Tool = seq, c.Name
 		x.ledger.Plan = p
 	}
@@ -185,6 +189,17 @@ func (x *extraction) call(seq session.Seq, c session.ToolCall) {
 	if len(k.files) > 0 {
 		x.order = append(x.order, k)
 	}
+}
+
+// planTool returns the tool that wrote the present plan; empty when there is none,
+// or it stood in a text.
+func (x *extraction) planTool() string {
+	for _, p := range []*Plan{x.ledger.Plan, x.prior} {
+		if p != nil {
+			return p.Tool
+		}
+	}
+	return ""
 }
 
 // touched takes down what a call did to files, once.

@@ -3,6 +3,7 @@ package summarize
 import (
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 )
 
 // planKeys are the arguments under which agents keep a list of what to do.
@@ -23,21 +24,56 @@ func planOf(args string) *Plan {
 		return nil
 	}
 	for _, k := range planKeys {
-		switch v := m[k].(type) {
-		case string:
-			if p := checklist(v); p != nil {
-				return p
-			}
-		case []any:
-			if len(v) == 0 && k == "todos" {
-				return &Plan{} // the list was emptied
-			}
-			if p := planItems(v); p != nil {
-				return p
-			}
+		v := m[k]
+		if l, ok := v.([]any); ok && len(l) == 0 {
+			return &Plan{} // the list was emptied
+		}
+		if p := planIn(v, 2); p != nil {
+			return p
 		}
 	}
 	return nil
+}
+
+// planIn reads a list out of an argument: items, a checklist of at least so many
+// entries, or items in a string, as some models send them.
+func planIn(v any, least int) *Plan {
+	switch v := v.(type) {
+	case string:
+		if t := strings.TrimSpace(v); strings.HasPrefix(t, "[") {
+			var list []any
+			if json.Unmarshal([]byte(t), &list) == nil {
+				return planItems(list)
+			}
+		}
+		return checklistOf(v, least, true)
+	case []any:
+		return planItems(v)
+	}
+	return nil
+}
+
+// allDone reports whether the arguments of a call that is state have a list of
+// which nothing is left to do, whatever its key is.
+func allDone(args string) bool {
+	if p := planOf(args); p != nil {
+		return openPlan(p) == nil
+	}
+	var m map[string]any
+	if json.Unmarshal([]byte(args), &m) != nil {
+		p := planIn(args, 1)
+		return p != nil && openPlan(p) == nil
+	}
+	lists := 0
+	for _, v := range m {
+		if p := planIn(v, 1); p != nil {
+			if openPlan(p) != nil {
+				return false
+			}
+			lists++
+		}
+	}
+	return lists > 0
 }
 
 func planItems(list []any) *Plan {
@@ -48,7 +84,7 @@ func planItems(list []any) *Plan {
 		switch v := v.(type) {
 		case string:
 			var ok bool
-			if it, ok = boxed(v); !ok {
+			if it, ok = boxed(v, true); !ok {
 				it = PlanItem{Text: strings.TrimSpace(v), State: "open"}
 			}
 			marked = marked || ok
@@ -92,14 +128,24 @@ func firstOf(m map[string]any, keys ...string) any {
 	return nil
 }
 
-// boxed reads one entry of a checklist: "- [x] text".
-func boxed(line string) (PlanItem, bool) {
+// glyphs are signs that stand for a box.
+var glyphs = map[rune]string{
+	'☐': "open", '⬜': "open", '□': "open", '☑': "done", '☒': "done", '✅': "done", '✔': "done", '✓': "done",
+}
+
+// boxed reads one entry of a checklist: "- [x] text", or "☑ text" where signs
+// count.
+func boxed(line string, signs bool) (PlanItem, bool) {
 	s := strings.TrimSpace(line)
 	for _, bullet := range []string{"- ", "* ", "+ "} {
 		s = strings.TrimPrefix(s, bullet)
 	}
 	if i := strings.IndexAny(s, ".)"); i > 0 && i < 4 && strings.Trim(s[:i], "0123456789") == "" {
 		s = strings.TrimSpace(s[i+1:])
+	}
+	if r, n := utf8.DecodeRuneInString(s); signs && glyphs[r] != "" {
+		text := strings.TrimSpace(strings.TrimPrefix(s[n:], "\uFE0F"))
+		return PlanItem{Text: text, State: glyphs[r]}, text != ""
 	}
 	if len(s) < 4 || s[0] != '[' || s[2] != ']' || strings.IndexByte(" xX~->/", s[1]) < 0 {
 		return PlanItem{}, false
@@ -122,20 +168,23 @@ func boxed(line string) (PlanItem, bool) {
 
 // checklist reads the last Markdown checklist of a text; nil when there are
 // fewer than two entries.
-func checklist(text string) *Plan {
-	if !strings.Contains(text, "[ ]") && !strings.Contains(text, "[x]") && !strings.Contains(text, "[X]") {
+func checklist(text string) *Plan { return checklistOf(text, 2, false) }
+
+// checklistOf does the same for at least so many entries.
+func checklistOf(text string, least int, signs bool) *Plan {
+	if !strings.Contains(text, "[ ]") && !strings.Contains(text, "[x]") && !strings.Contains(text, "[X]") && !signs {
 		return nil
 	}
 	var last, cur []PlanItem
 	gap := 0
 	for line := range strings.Lines(text) {
-		if it, ok := boxed(line); ok {
+		if it, ok := boxed(line, signs); ok {
 			if gap > 2 {
 				cur = nil
 			}
 			gap = 0
 			cur = append(cur, it)
-			if len(cur) >= 2 {
+			if len(cur) >= least {
 				last = cur
 			}
 			continue
