@@ -68,7 +68,19 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		p.Failures = settled(slices.Clone(prior.Failures), x.well)
 		prior = &p
 	}
-	return merge(prior, x.ledger, o.MaxBytes)
+	l := merge(prior, x.ledger, o.MaxBytes)
+	l.supersede(o.Later)
+	return l
+}
+
+// supersede takes out the plan and the state that a later call has set anew.
+func (l *Ledger) supersede(later []Carried) {
+	for _, c := range later {
+		if p := planOf(c.Arguments); p != nil && l.Plan != nil && l.Plan.Seq < c.Seq && (l.Plan.Tool == c.Tool || len(p.Items) > 0) {
+			l.Plan = nil
+		}
+		l.Carried = slices.DeleteFunc(l.Carried, func(old Carried) bool { return old.Tool == c.Tool && old.Seq < c.Seq })
+	}
 }
 
 // settled marks the failures of calls that went well later as solved. Those that

@@ -202,6 +202,35 @@ func (a *attempt) tailText() string {
 	return strings.Join(list, "\n")
 }
 
+// later returns the calls that stay visible behind the beginning of the span.
+func (a *attempt) later() []summarize.Carried {
+	var out []summarize.Carried
+	add := func(i int) {
+		n := a.view.Node(i)
+		if len(n.Calls()) == 0 {
+			return
+		}
+		m, err := a.view.Message(i)
+		if err != nil {
+			return
+		}
+		for _, p := range m.Parts {
+			if c, ok := p.(session.ToolCall); ok {
+				out = append(out, summarize.Carried{Seq: n.Seq, Tool: c.Name, Arguments: c.Arguments})
+			}
+		}
+	}
+	for _, q := range a.span.keep {
+		if i, err := a.view.Position(q); err == nil {
+			add(i)
+		}
+	}
+	for i := a.span.end; i < a.view.Len(); i++ {
+		add(i)
+	}
+	return out
+}
+
 // said returns the user's messages that stay visible as they are: those of the
 // span that are kept, and those near it and at the tail.
 func (a *attempt) said() []string {

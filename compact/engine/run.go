@@ -210,6 +210,7 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	facts := *req
 	facts.Items = originals
 	lo := e.opts.Ledger
+	lo.Later = append(lo.Later[:len(lo.Later):len(lo.Later)], a.later()...)
 	if e.opts.LiveNotes != nil {
 		lo.LiveNotes = append(lo.LiveNotes[:len(lo.LiveNotes):len(lo.LiveNotes)], e.opts.LiveNotes(ctx, a.agent)...)
 	}
