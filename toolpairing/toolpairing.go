@@ -135,6 +135,31 @@ func (x *Index) Balanced(cut int) bool {
 	return cut == 0 || cut <= x.running && x.m.Balanced(cut)
 }
 
+// Passes reports whether the cut before position cut separates no call from its
+// result, those aside that still run: an operation that keeps their messages
+// visible may reach over them.
+func (x *Index) Passes(cut int) bool { return x.m.Balanced(cut) }
+
+// PassesBefore returns the last cut at or before cut that passes.
+func (x *Index) PassesBefore(cut int) int { return x.m.Before(cut) }
+
+// PassesAfter returns the first cut at or after cut that passes.
+func (x *Index) PassesAfter(cut int) int { return x.m.After(cut) }
+
+// RunningAt reports whether the message at position i makes a call that still
+// runs.
+func (x *Index) RunningAt(i int) bool {
+	if i < x.running {
+		return false
+	}
+	for k := range x.view.Node(i).Calls() {
+		if x.Running(i, k) {
+			return true
+		}
+	}
+	return false
+}
+
 // BalancedBefore reports whether the cut before the message is balanced. The
 // error wraps [session.ErrNotOnSurface].
 func (x *Index) BalancedBefore(seq session.Seq) (bool, error) {

@@ -127,10 +127,10 @@ func remaining(v session.View, sp span) int { return total(v) - sp.tokens }
 // floor words why pressure cannot be relieved.
 func (e *Engine) floor(v session.View, d decision, wanted tail, limit int) error {
 	x := toolpairing.Of(v)
-	newest := x.Before(max(v.Len()-1, 0))
+	newest := x.PassesBefore(max(v.Len()-1, 0))
 	pins := 0
 	for i := range newest {
-		if v.Pinned(v.Node(i).Seq) {
+		if v.Pinned(v.Node(i).Seq) || x.RunningAt(i) {
 			pins += int(v.Node(i).Tokens)
 		}
 	}
@@ -153,7 +153,7 @@ func (e *Engine) inTail(s *session.Session, v session.View, threshold int, sp sp
 	}
 	from := sp.end
 	if e.opts.Prune.Off { // then it is for the newest unit alone
-		from = max(from, toolpairing.Of(v).Before(max(v.Len()-1, 0)))
+		from = max(from, toolpairing.Of(v).PassesBefore(max(v.Len()-1, 0)))
 	}
 	var behind []int
 	for _, i := range list {

@@ -19,7 +19,7 @@ const leastFolded = 1500
 // cuttable reports whether no call before a position of the view is answered
 // behind it.
 func (a *attempt) cuttable(pos int) (ok bool) {
-	indexed(a.agent.Session, a.view, func(x *toolpairing.Index) { ok = x.Balanced(pos) })
+	indexed(a.agent.Session, a.view, func(x *toolpairing.Index) { ok = x.Passes(pos) })
 	return ok
 }
 

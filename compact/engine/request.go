@@ -35,7 +35,7 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 	req.MaxTokens = min(max(int(share*float64(budget)), least), budget)
 	var originals []summarize.Item
 	held, short := 0, 0
-	between := a.span.start == 0 && len(a.span.keep) > 0
+	between := a.span.start == 0 && len(a.span.keep) > 0 && !a.keepsRunning()
 	for i := a.span.start; i < a.span.end; i++ {
 		n := v.Node(i)
 		if keep[n.Seq] && !between {
@@ -95,6 +95,17 @@ func (a *attempt) request(ctx context.Context) (*summarize.Request, []summarize.
 	a.secrets, a.short = req.Redacted, short
 	req.Redacted += stay + a.e.opts.Redactor.Envelope(envelope)
 	return req, originals, nil
+}
+
+// keepsRunning reports whether a call of the span still runs: no request can show
+// it as it is.
+func (a *attempt) keepsRunning() (runs bool) {
+	indexed(a.agent.Session, a.view, func(x *toolpairing.Index) {
+		for i := a.span.start; i < a.span.end; i++ {
+			runs = runs || x.RunningAt(i)
+		}
+	})
+	return runs
 }
 
 // abandoned returns the calls of the span that were never answered, by message.

@@ -88,16 +88,13 @@ func newSpan(v session.View, x *toolpairing.Index, start, end int, extra []sessi
 	return s
 }
 
-// keptPositions returns the positions from start up to end that are pinned or
-// named in extra, widened to whole units.
+// keptPositions returns the positions from start up to end that are pinned, named
+// in extra, or make a call that still runs, widened to whole units.
 func keptPositions(v session.View, x *toolpairing.Index, start, end int, extra []session.Seq) map[int]bool {
 	kept := make(map[int]bool)
-	if len(v.Pins()) == 0 && len(extra) == 0 {
-		return kept
-	}
 	want := setOf(extra)
 	for i := start; i < end; i++ {
-		if q := v.Node(i).Seq; v.Pinned(q) || want[q] {
+		if q := v.Node(i).Seq; v.Pinned(q) || want[q] || x.RunningAt(i) {
 			for _, j := range x.Unit(i) {
 				kept[j] = true
 			}
@@ -135,13 +132,9 @@ func chooseIn(x *toolpairing.Index, t tail, tgt target.Target, extra []session.S
 	from, to := 0, v.Len()
 	if tgt != 0 {
 		from, to = tgt.Span(v)
-		if c, ok := x.After(from); ok {
-			from = c
-		} else {
-			from = to
-		}
+		from = x.PassesAfter(from)
 		if to < v.Len() {
-			to = x.Before(to)
+			to = x.PassesBefore(to)
 			t = tail{tokens: 0, messages: 0} // the tail lies behind the target
 			if from < to {
 				return spanOf(v, x, from, to, extra)
@@ -160,7 +153,7 @@ func chooseIn(x *toolpairing.Index, t tail, tgt target.Target, extra []session.S
 		n := v.Node(i)
 		items = append(items, plan.Item{
 			Tokens:     int(n.Tokens),
-			Cut:        x.Balanced(i),
+			Cut:        x.Passes(i),
 			Keep:       kept[i],
 			Checkpoint: compact.IsCheckpointSource(n.Source()),
 		})
@@ -168,13 +161,6 @@ func chooseIn(x *toolpairing.Index, t tail, tgt target.Target, extra []session.S
 	start, end, ok := plan.Select(items, plan.Policy{TailTokens: t.tokens, TailMessages: t.messages})
 	if !ok {
 		return span{}, fail(compact.NothingToCompact, "no span of whole units stands before the tail of %s, checkpoints and pins aside", t)
-	}
-	// Without a tail the end of the surface is the edge, and a running call may
-	// stand there.
-	if cut := x.Before(from+end) - from; cut <= start {
-		return span{}, fail(compact.NothingToCompact, "all that stands before the tail belongs to a running call")
-	} else if cut < end {
-		end = cut
 	}
 	return spanOf(v, x, from+start, from+end, extra)
 }
@@ -266,12 +252,16 @@ func regionIn(x *toolpairing.Index, start, end session.Seq) (span, error) {
 		return span{}, &compact.Error{Code: compact.Reversed, Node: start,
 			Detail: "event " + seqText(start) + " stands after event " + seqText(end) + " on the surface"}
 	}
+	runs := false
+	for i := a; i <= b; i++ {
+		runs = runs || x.RunningAt(i)
+	}
 	for _, edge := range []struct {
 		name string
 		cut  int
 		node session.Seq
 	}{{"start", a, start}, {"end", b + 1, end}} {
-		if x.Balanced(edge.cut) {
+		if x.Balanced(edge.cut) || !runs && x.Passes(edge.cut) {
 			continue
 		}
 		node, id, _ := x.Splits(edge.cut)
@@ -320,9 +310,14 @@ func (s span) same(of *session.Session, v session.View) (err error) {
 	}
 	indexed(of, v, func(x *toolpairing.Index) {
 		for _, cut := range []int{at, at + len(s.seqs)} {
-			if !x.Balanced(cut) {
+			if !x.Passes(cut) {
 				node, id, _ := x.Splits(cut)
 				err = fail(compact.Changed, "the edge now separates call %q in event %d from its result", id, node)
+			}
+		}
+		for i, q := range s.seqs {
+			if !keep[q] && x.RunningAt(at+i) {
+				err = fail(compact.Changed, "a call of event %d runs now", q)
 			}
 		}
 	})
