@@ -76,6 +76,12 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 // supersede takes out the plan and the state that a later call has set anew.
 func (l *Ledger) supersede(later []Carried) {
 	for _, c := range later {
+		if c.Tool == "" {
+			if l.Plan != nil && l.Plan.Tool == "" && l.Plan.Seq < c.Seq && checklist(c.Arguments) != nil {
+				l.Plan = nil
+			}
+			continue
+		}
 		if p := planOf(c.Arguments); p != nil && l.Plan != nil && l.Plan.Seq < c.Seq && (l.Plan.Tool == c.Tool || len(p.Items) > 0) {
 			l.Plan = nil
 		}

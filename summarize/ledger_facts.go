@@ -228,7 +228,7 @@ func collectFacts(items []Item, base, limit int, carry []string) []Fact {
 			continue
 		}
 		factTexts(withoutCalls(it.Message, carry), func(by uint8, text string) {
-			eachLine(text, func(line string) { r.line(line, int32(i+1), by) })
+			eachLine(text, func(line string) { r.line(unboxed(line, by), int32(i+1), by) })
 		})
 	}
 	asked := int32(0) // what the user says at the end

@@ -40,7 +40,7 @@ func collectPlain(items []Item) []Fact {
 				return
 			}
 			eachUnescapedLine(text, func(s string) {
-				s = strings.TrimSpace(s)
+				s = strings.TrimSpace(unboxed(s, by))
 				if len(s) < 12 || len(s) > plainSize || read >= plainRead {
 					return
 				}

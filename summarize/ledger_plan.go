@@ -166,6 +166,18 @@ func boxed(line string, signs bool) (PlanItem, bool) {
 	return PlanItem{Text: text, State: state}, true
 }
 
+// unboxed is a line of the agent without the box that it may begin with: how
+// things stand is for the plan to say, which has the newest state only.
+func unboxed(line string, by uint8) string {
+	if by != byAssistant || !strings.Contains(line, "]") {
+		return line
+	}
+	if it, ok := boxed(line, false); ok {
+		return it.Text
+	}
+	return line
+}
+
 // checklist reads the last Markdown checklist of a text; nil when there are
 // fewer than two entries.
 func checklist(text string) *Plan { return checklistOf(text, 2, false) }

@@ -213,12 +213,12 @@ func (a *attempt) tailText() string {
 	return strings.Join(list, "\n")
 }
 
-// later returns the calls that stay visible behind the beginning of the span.
+// later returns the calls and the words of the agent that stay visible behind the beginning of the span.
 func (a *attempt) later() []summarize.Carried {
 	var out []summarize.Carried
 	add := func(i int) {
 		n := a.view.Node(i)
-		if len(n.Calls()) == 0 {
+		if n.Role() != session.RoleAssistant {
 			return
 		}
 		m, err := a.view.Message(i)
@@ -226,8 +226,11 @@ func (a *attempt) later() []summarize.Carried {
 			return
 		}
 		for _, p := range m.Parts {
-			if c, ok := p.(session.ToolCall); ok {
-				out = append(out, summarize.Carried{Seq: n.Seq, Tool: c.Name, Arguments: c.Arguments})
+			switch p := p.(type) {
+			case session.Text:
+				out = append(out, summarize.Carried{Seq: n.Seq, Arguments: p.Text})
+			case session.ToolCall:
+				out = append(out, summarize.Carried{Seq: n.Seq, Tool: p.Name, Arguments: p.Arguments})
 			}
 		}
 	}
