@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/agentcompact/agentcompact/session"
 )
 
 const (
@@ -36,7 +38,8 @@ func collectPlain(items []Item) []Fact {
 			continue
 		}
 		factTexts(it.Message, func(by uint8, text string) {
-			if by != byAssistant && by != byTool || read >= plainRead {
+			told := it.Message.Role == session.RoleSystem || it.Message.Role == session.RoleDeveloper
+			if by != byAssistant && by != byTool && !told || read >= plainRead {
 				return
 			}
 			eachUnescapedLine(text, func(s string) {
@@ -56,7 +59,10 @@ func collectPlain(items []Item) []Fact {
 				}
 				count[kind]++
 				v := 0
-				if by == byAssistant {
+				switch {
+				case told: // the host's words in the middle of the conversation
+					v += 6
+				case by == byAssistant:
 					v += 2
 				}
 				if quotesText(s) {
