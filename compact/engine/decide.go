@@ -96,6 +96,9 @@ func (p Policy) threshold(window int) int {
 	if mark == 0 {
 		mark = int(p.ThresholdRatio * float64(window))
 	}
+	if window > 0 {
+		mark = min(mark, window) // one above it would never be reached
+	}
 	if window > 0 && p.ReserveOutput > 0 {
 		mark = min(mark, window-min(p.ReserveOutput, window/2))
 	}

@@ -39,7 +39,8 @@ type Policy struct {
 	// ThresholdRatio is the share of the window at which pressure compacts,
 	// above 0 and at most 1; default 0.8.
 	ThresholdRatio float64
-	// ThresholdTokens is the mark in tokens; it takes the place of the ratio.
+	// ThresholdTokens is the mark in tokens; it takes the place of the ratio. The
+	// window counts where it is smaller.
 	ThresholdTokens int
 	// ReserveOutput is what the window keeps free for the reply; it lowers the
 	// threshold to window-reserve, and counts as half of the window at most.
