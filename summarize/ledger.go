@@ -135,10 +135,6 @@ type LedgerOptions struct {
 	// CarryPaths asks for every path in the arguments of calls, even where the
 	// tool is not known to touch files.
 	CarryPaths bool
-	// Later are the calls behind the span that stay visible, and texts of the
-	// agent without a tool: a plan or a state that one of them has set anew is not
-	// carried.
-	Later []Carried
 	// LiveNotes are what the host says about the present. They replace those
 	// of earlier compactions.
 	LiveNotes []string

@@ -68,13 +68,12 @@ func Extract(req *Request, opts *LedgerOptions) *Ledger {
 		p.Failures = settled(slices.Clone(prior.Failures), x.well)
 		prior = &p
 	}
-	l := merge(prior, x.ledger, o.MaxBytes)
-	l.supersede(o.Later)
-	return l
+	return merge(prior, x.ledger, o.MaxBytes)
 }
 
-// supersede takes out the plan and the state that a later call has set anew.
-func (l *Ledger) supersede(later []Carried) {
+// Supersede takes out the plan and the state that what stays visible has set
+// anew: later are calls, and without a tool texts of the agent. It changes l.
+func (l *Ledger) Supersede(later []Carried) {
 	for _, c := range later {
 		if c.Tool == "" {
 			if l.Plan != nil && l.Plan.Tool == "" && l.Plan.Seq < c.Seq && checklist(c.Arguments) != nil {

@@ -213,7 +213,11 @@ func (a *attempt) tailText() string {
 	return strings.Join(list, "\n")
 }
 
-// later returns the calls and the words of the agent that stay visible behind the beginning of the span.
+// laterRead is how many messages at each end of what follows a span are looked at.
+const laterRead = 200
+
+// later returns the calls and the words of the agent that stay visible behind the
+// beginning of the span: those that are kept, those next to it and the newest.
 func (a *attempt) later() []summarize.Carried {
 	var out []summarize.Carried
 	add := func(i int) {
@@ -240,6 +244,9 @@ func (a *attempt) later() []summarize.Carried {
 		}
 	}
 	for i := a.span.end; i < a.view.Len(); i++ {
+		if i == a.span.end+laterRead {
+			i = max(i, a.view.Len()-laterRead)
+		}
 		add(i)
 	}
 	return out

@@ -210,11 +210,14 @@ func (a *attempt) write(ctx context.Context) (*checkpoint, error) {
 	facts := *req
 	facts.Items = originals
 	lo := e.opts.Ledger
-	lo.Later = append(lo.Later[:len(lo.Later):len(lo.Later)], a.later()...)
 	if e.opts.LiveNotes != nil {
 		lo.LiveNotes = append(lo.LiveNotes[:len(lo.LiveNotes):len(lo.LiveNotes)], e.opts.LiveNotes(ctx, a.agent)...)
 	}
-	ledger, n := e.opts.Redactor.Ledger(summarize.Extract(&facts, &lo))
+	found := summarize.Extract(&facts, &lo)
+	if found.Plan != nil || len(found.Carried) > 0 {
+		found.Supersede(a.later())
+	}
+	ledger, n := e.opts.Redactor.Ledger(found)
 	c.ledger, c.redacted = ledger, a.secrets+w.Summary.Redacted
 	if a.secrets == 0 { // else what the facts quote is counted already
 		c.redacted += n + a.short
